@@ -18,6 +18,8 @@ from tprimat.machine.gpu import Device
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
 from tprimat.measure import diagnosis
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.report import terminal
 from tprimat.results.run import Environment, GpuInfo
 
@@ -29,7 +31,7 @@ def nvidia_host(tmp_path) -> Host:
     return fake_host(tmp_path, {NVIDIA_QUERY: text})
 
 
-def machine(*names: str, warnings: tuple[str, ...] = ()) -> Machine:
+def machine(*names: str, notes: tuple[Note, ...] = ()) -> Machine:
     devices = tuple(
         Device(index, GpuInfo(device_name=name, device_count=1)) for index, name in enumerate(names)
     )
@@ -38,7 +40,7 @@ def machine(*names: str, warnings: tuple[str, ...] = ()) -> Machine:
         if names
         else GpuInfo()
     )
-    return Machine("nvd" if names else "cpu", info, Environment(), devices, warnings)
+    return Machine("nvd" if names else "cpu", info, Environment(), devices, notes)
 
 
 def shown(found: diagnosis.Diagnosis, verbosity: Verbosity = Verbosity.NORMAL) -> str:
@@ -84,7 +86,7 @@ class TestDiagnosis:
     def test_a_machine_that_only_analyses_is_not_asked_for_torch(self, tmp_path, monkeypatch):
         reasons = {"lightning": "needs torch: pip install -r requirements.txt"}
         monkeypatch.setattr(diagnosis, "FRAMEWORKS", ())
-        without_torch = machine(warnings=(torch_build.NOT_INSTALLED,))
+        without_torch = machine(notes=(torch_build.NOT_INSTALLED,))
         found = diagnosis.diagnose(tmp_path, fake_host(tmp_path, {}), without_torch)
         assert found.analyses_only
         assert not any("torch" in doubt for doubt in found.doubts)
@@ -92,7 +94,7 @@ class TestDiagnosis:
         assert shown(found, Verbosity.QUIET) == "Nothing is missing.\n"
         assert "Not available" in shown(found)
         with_gpus = diagnosis.diagnose(tmp_path, nvidia_host(tmp_path), without_torch)
-        assert torch_build.NOT_INSTALLED in with_gpus.doubts
+        assert words(torch_build.NOT_INSTALLED) in with_gpus.doubts
 
     def test_a_full_disk_is_said(self, tmp_path, monkeypatch):
         monkeypatch.setattr(diagnosis.hosts, "free_space", lambda output: (1.5, output))

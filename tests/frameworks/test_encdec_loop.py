@@ -25,6 +25,7 @@ from tprimat.frameworks.encdec import result as encdec_result
 from tprimat.frameworks.encdec.launch import resolve_config
 from tprimat.frameworks.encdec.request import RequestedEncDec
 from tprimat.frameworks.request import Device
+from tprimat.notes.catalogue import words
 from tprimat.record import lifecycle, outcome, recovery
 from tprimat.record.journal import Journal
 from tprimat.record.ranks import Process
@@ -290,8 +291,8 @@ class TestPageCacheSaid:
         ],
     )
     def test_what_helped(self, shares, said):
-        warnings = encdec_result.cache_warnings(shares)
-        assert (warnings == []) if said is None else warnings[0].startswith(said)
+        notes = encdec_result.cache_notes(shares)
+        assert (notes == []) if said is None else words(notes[0]).startswith(said)
 
 
 class TestEnds:

@@ -17,6 +17,7 @@ import pytest
 
 from tests.stored_runs import notes_of
 from tprimat import files
+from tprimat.notes.catalogue import words
 from tprimat.record import folders, journal, outcome, process_identity, recovery
 from tprimat.record.recorder import Record
 from tprimat.results.run import ModelConfig, Run
@@ -153,7 +154,7 @@ class TestReading:
             (1.5, None),
         )
         assert (run.status, run.status_reason, run.ending) == outcome.KILLED
-        assert run.warnings == ("a doubt", recovery.RECOVERED)
+        assert run.warnings == ("a doubt", words(recovery.RECOVERED))
 
     def test_cut_at_any_byte_it_loses_the_last_line_alone(self):
         whole = self.content(*(b"[%d,1,0.5,2.5,null,1.5]" % step for step in (1, 2, 3)))
@@ -210,7 +211,7 @@ class TestReading:
         assert not finished
         assert (run.steps, run.epochs) == ((1, 2), ({"epoch": 1}, {"epoch": 2}))
         assert (run.native_metrics, run.breakdown) == ({"rate": 5.0}, {"wait": 0.1})
-        assert run.warnings == ("short", recovery.RECOVERED)
+        assert run.warnings == ("short", words(recovery.RECOVERED))
         run, _ = recovery.read(self.content(*lines))
         assert [epoch["epoch"] for epoch in run.epochs] == [1, 2, 3]
         assert run.native_metrics == {"rate": 5.0}

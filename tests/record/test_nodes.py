@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tprimat.machine.platforms import Machine
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.record import nodes
 from tprimat.results.run import Environment, GpuInfo
 
@@ -21,18 +23,18 @@ def stated(folder, *machines):
 
 
 def test_nodes_that_are_alike(tmp_path):
-    found, warnings = stated(tmp_path, machine(), machine())
+    found, notes = stated(tmp_path, machine(), machine())
     assert [(node.hostname, node.device_name, node.device_count) for node in found] == [
         ("n1", "H100", 8),
         ("n2", "H100", 8),
     ]
-    assert warnings == []
+    assert notes == []
 
 
 def test_what_differs_is_named_with_its_nodes(tmp_path):
-    _, (warning,) = stated(tmp_path, machine(), machine("2.8.0"), machine(), machine(count=4))
+    _, (note,) = stated(tmp_path, machine(), machine("2.8.0"), machine(), machine(count=4))
     assert (
-        warning
+        words(note)
         == "the nodes differ: GPUs 8 on n1, n2 and n3, 4 on n4; torch 2.9.1 on n1, n3 and n4, 2.8.0"
         " on n2; the slowest limits all"
     )
@@ -42,8 +44,8 @@ def test_what_one_has_and_another_lacks_differs(tmp_path):
     other = Machine(
         "nvd", GpuInfo(device_name="H100", device_count=8), Environment(cpu="EPYC", os="Linux")
     )
-    _, (warning,) = stated(tmp_path, machine(), other)
-    assert "torch 2.9.1 on n1, none on n2" in warning
+    _, (note,) = stated(tmp_path, machine(), other)
+    assert "torch 2.9.1 on n1, none on n2" in words(note)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{", b'{"hostname": 3}', b"\xff"])
@@ -51,9 +53,9 @@ def test_a_node_without_a_readable_statement_is_counted(content, tmp_path):
     stated(tmp_path, machine())
     if content is not None:
         (tmp_path / "1.node").write_bytes(content)
-    found, warnings = nodes.read(tmp_path, 2)
+    found, notes = nodes.read(tmp_path, 2)
     assert len(found) == 1
-    assert warnings == ["1 node of 2 wrote no description"]
+    assert notes == [Note("nodes-undescribed", {"nodes": "1 node", "count": 2})]
 
 
 def test_a_training_on_one_machine_has_none():

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from tprimat.errors import UsageError
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.record import ranks, recovery
 from tprimat.record.ranks import Process, Times, from_environment
 from tprimat.record.recorder import Record
@@ -76,7 +78,7 @@ class TestGathering:
         assert [record.seconds for record in found.records] == [2.0, 2.0, 3.5]
         assert [record.loss for record in found.records] == [2.0] * 3
         assert found.over_ranks == "the longest of 3 processes, step by step"
-        assert found.warnings == ()
+        assert found.notes == ()
 
     def test_where_one_is_unknown_so_is_the_longest(self, shelf):
         found = gathered(shelf, records(1.0, 2.0), {1: records(2.0, None)})
@@ -88,12 +90,13 @@ class TestGathering:
         found = ranks.gather(records(1.0), (), "fit", 0, 4)
         assert [record.seconds for record in found.records] == [1.0]
         assert found.over_ranks == "the first of 4 processes"
-        (warning,) = found.warnings
-        assert "ranks 1, 3 did not report" in warning
+        (note,) = found.notes
+        why = "ranks 1, 3 did not report within 0.2 s of the end"
+        assert note == Note("ranks-not-gathered", {"processes": 4, "why": why})
 
     def test_processes_with_other_steps_are_named(self, shelf):
         found = gathered(shelf, records(1.0, 2.0), {1: records(1.0), 2: records(1.0, 1.0)})
-        assert "rank 1 recorded different steps than rank 0" in found.warnings[0]
+        assert "rank 1 recorded different steps than rank 0" in found.notes[0].fields["why"]
         assert [record.seconds for record in found.records] == [1.0, 2.0]
 
     def test_a_store_that_is_gone_hinders_nobody(self, shelf):
@@ -101,12 +104,15 @@ class TestGathering:
         shelf.set = _gone
         own = records(1.0)
         assert ranks.gather(own, (), "fit", 1, 2).records == own
-        assert "did not report" in ranks.gather(own, (), "fit", 0, 2).warnings[0]
+        assert "did not report" in ranks.gather(own, (), "fit", 0, 2).notes[0].fields["why"]
 
     def test_what_is_no_times_is_taken_for_none(self, shelf):
         shelf.set("fit/1/0", "[1, 2]")
         shelf.set("fit/1", "1")
-        assert "rank 1 did not report" in ranks.gather(records(1.0), (), "fit", 0, 2).warnings[0]
+        assert (
+            "rank 1 did not report"
+            in ranks.gather(records(1.0), (), "fit", 0, 2).notes[0].fields["why"]
+        )
 
     def test_long_trainings_travel_in_pieces(self, shelf, monkeypatch):
         monkeypatch.setattr(ranks, "CHUNK", 100)
@@ -118,7 +124,7 @@ class TestGathering:
     def test_without_torchs_store_the_first_process_counts(self, monkeypatch):
         monkeypatch.setattr(ranks, "open_store", lambda: None)
         found = ranks.gather(records(1.0), (), "fit", 0, 8)
-        assert "the processes share no torch.distributed store" in found.warnings[0]
+        assert "the processes share no torch.distributed store" in found.notes[0].fields["why"]
 
 
 def _gone(*_):
@@ -128,7 +134,8 @@ def _gone(*_):
 class TestSlowOnes:
     def said(self, until, step=1.0):
         own, *others = (Times((1, 2, 3), (step,) * 3, each) for each in until)
-        return ranks.straggler_message(own, dict(enumerate(others, 1)))
+        note = ranks.straggler_note(own, dict(enumerate(others, 1)))
+        return None if note is None else words(note)
 
     def test_the_one_that_all_wait_for_is_named(self):
         said = self.said([0.3, 0.31, 0.5, 0.29])
@@ -153,7 +160,7 @@ class TestSlowOnes:
         own, slow = (
             Times((1, 2), (2.0, 2.0), until, node) for until, node in ((0.3, "n1"), (0.9, "n2"))
         )
-        said = ranks.straggler_message(own, {1: slow})
+        said = words(ranks.straggler_note(own, {1: slow}))
         assert said.startswith("rank 1 on n2 is a straggler: up to 0.9 s")
         assert said.endswith("this delays the other ranks by 30% of each step")
 

@@ -6,6 +6,7 @@ import types
 import pytest
 from fake_gpu import Cuda
 
+from tprimat.notes.catalogue import words
 from tprimat.record import memory
 from tprimat.record.memory import DeviceMemory, ProcessMemory
 
@@ -51,7 +52,7 @@ def test_an_allocator_without_statistics_leaves_what_the_device_says():
     readings.sample()
     assert readings.current_gb() is None
     assert readings.metrics().known() == {"peak_memory_device_used_gb": 7.0}
-    assert readings.warnings == [
+    assert [words(note) for note in readings.notes] == [
         "memory allocated and reserved unknown: CUDAPluggableAllocator does not yet support"
         " resetPeakStats"
     ]
@@ -65,7 +66,7 @@ def test_a_process_knows_its_resident_memory():
     assert 0.005 < figures.avg_memory_process_gb <= figures.peak_memory_process_gb
     assert readings.current_gb() == pytest.approx(figures.avg_memory_process_gb, rel=1e-3)
     assert figures.peak_memory_allocated_gb is None
-    assert readings.warnings == []
+    assert readings.notes == []
 
 
 def test_a_fresh_reading_is_not_repeated(monkeypatch):

@@ -76,7 +76,7 @@ def test_a_step_lasts_from_the_last_ones_end(clock):
     assert [record.step for record in recorder.records] == [1, 2, 3]
     assert [record.seconds for record in recorder.records] == pytest.approx([5.0, 1.0, 2.0])
     assert [record.learning_rate for record in recorder.records] == pytest.approx([0.1, 0.2, 0.3])
-    assert recorder.warnings == []
+    assert recorder.doubts == []
 
 
 def test_a_pause_is_in_no_step_and_what_came_before_it_is(clock):
@@ -91,7 +91,7 @@ def test_a_pause_is_in_no_step_and_what_came_before_it_is(clock):
     step(recorder, clock, 2, 0.25)
     recorder.finish()
     assert [record.seconds for record in recorder.records] == pytest.approx([1.0, 0.75])
-    assert recorder.warnings == []
+    assert recorder.doubts == []
 
 
 def test_c16_a_step_time_has_the_digits_of_its_clock(clock):
@@ -226,7 +226,7 @@ def test_a_device_that_never_answers_costs_the_times_and_not_the_steps(clock):
     assert clock.asked_to_wait[-1] == 5.0
     assert recorder.records[0].seconds == pytest.approx(1.0)
     assert recorder.records[1] == (2, 1, None, None, 0.25, None)
-    assert recorder.warnings == [
+    assert [words(note) for note in recorder.doubts] == [
         "step 2 without time, loss and gradient norm: the device did not answer within 5 s",
     ]
 
@@ -240,7 +240,7 @@ def test_a_device_in_error_costs_the_times_and_not_the_steps(clock):
     recorder.finish(timeout_s=5.0)
     assert [record.step for record in recorder.records] == [1, 2]
     assert recorder.records[1].seconds is None
-    assert recorder.warnings == [
+    assert [words(note) for note in recorder.doubts] == [
         "step 2 without time, loss and gradient norm: the device reports an error: "
         "CUDA error: an illegal memory access was encountered"
     ]
@@ -258,9 +258,9 @@ def test_the_clock_is_held_against_the_hosts(skew, doubtful):
     clock.advance(10)
     recorder.resume()
     recorder.finish()
-    assert (len(recorder.warnings) == 1) is doubtful
+    assert (len(recorder.doubts) == 1) is doubtful
     if doubtful:
-        assert words(recorder.warnings[0]) == (
+        assert words(recorder.doubts[0]) == (
             f"timer mismatch: fake {20 * skew:.3f} s, host clock 20.000 s; step times may be wrong"
         )
 
@@ -270,7 +270,7 @@ def test_a_training_of_a_few_milliseconds_is_not_doubted_for_the_waiting():
     recorder = started(clock)
     step(recorder, clock, 1, 0.005)
     recorder.finish()
-    assert recorder.warnings == []
+    assert recorder.doubts == []
 
 
 def test_values_that_are_not_finite_are_named_and_left_out(clock):
@@ -282,7 +282,7 @@ def test_values_that_are_not_finite_are_named_and_left_out(clock):
     assert [record.loss for record in recorder.records] == [2.5] + 7 * [None]
     fields = {"steps": "steps 2, 3, 4, 5, 6 and 2 more", "first": 2, "last": 8}
     assert recorder.notes == (Note("loss-not-finite", fields),)
-    assert recorder.warnings == [
+    assert [words(note) for note in recorder.doubts] == [
         "gradient norm not finite (NaN or infinite) in steps 1, 2, 3, 4, 5 and 3 more",
     ]
 
@@ -293,7 +293,7 @@ def test_a_clock_that_stands_still_gives_no_time(clock):
     step(recorder, clock, 2, 1.0)
     recorder.finish()
     assert [record.seconds for record in recorder.records] == [None, pytest.approx(1.0)]
-    assert recorder.warnings == ["step 1 without a time: the clock did not advance"]
+    assert recorder.doubts == [Note("step-untimed", {"step": 1})]
 
 
 @pytest.mark.parametrize("strikes_in", ["sink", "values"])

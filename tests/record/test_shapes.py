@@ -8,6 +8,8 @@ import pytest
 from tprimat.analysis.flops import flops_per_token
 from tprimat.catalog import models
 from tprimat.errors import UsageError
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.record import shapes
 from tprimat.results.run import ModelConfig
 
@@ -122,7 +124,9 @@ def test_rather_no_flops_than_those_of_another_model(fields, reason):
     shape = shapes.of_config(config(**{**LLAMA, **fields}))
     assert shape.num_layers == 32, reason
     assert shape.ffn_hidden_size is None
-    assert "ffn_hidden_size unknown from types SimpleNamespace: no FLOPs" in shapes.missing(shape)
+    assert "ffn_hidden_size unknown from types SimpleNamespace: no FLOPs" in words(
+        shapes.missing(shape)
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,11 +230,11 @@ def test_our_own_names_in_a_dict():
     assert shape == ModelConfig(num_layers=2, hidden_size=64)
     assert shapes.model_config_of(shape) is shape
     assert (
-        shapes.missing(shape)
+        words(shapes.missing(shape))
         == "num_attention_heads and ffn_hidden_size and vocab_size unknown from model_config: no"
         " FLOPs, no MFU; pass model_config="
     )
-    assert shapes.missing(ModelConfig()).startswith("the model's shape is unknown")
+    assert shapes.missing(ModelConfig()) == Note("shape-unknown")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from tprimat.machine import amd, nvidia, torch_build
 from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device, GpuProcess
 from tprimat.machine.host import Host
+from tprimat.notes import Note
 from tprimat.results.fields import Figures
 from tprimat.results.run import Platform
 from tprimat.units import GB, round_figure
@@ -49,8 +50,8 @@ states what is in use, less than this can't be distinguished from it."""
 
 def with_held_memory(
     torch: Any, platform: Platform, devices: Sequence[Device], host: Host
-) -> tuple[tuple[Device, ...], list[str]]:
-    """Return the devices with what others hold of their memory, and warnings about what is unknown.
+) -> tuple[tuple[Device, ...], list[Note]]:
+    """Return the devices with what others hold of their memory, and a note on what is unknown.
 
     What the process that started this one has read holds. Else the vendor's own values are best,
     read before this process has a context: all of it then belongs to others (or to the driver).
@@ -103,10 +104,11 @@ def with_held_memory(
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
     if not unknown:
         return tuple(known), []
-    text = f"memory held by other processes is unknown on GPU {', '.join(unknown)}: "
+    why = "memory in use is no more than this process's context"
     if in_use:
-        return tuple(known), [f"{text}this process itself already holds some"]
-    return tuple(known), [f"{text}memory in use is no more than this process's context"]
+        why = "this process itself already holds some"
+    note = Note("held-memory-unknown", {"gpus": ", ".join(unknown), "why": why})
+    return tuple(known), [note]
 
 
 def _held_of_shared(reserved: int) -> float:

@@ -1,6 +1,6 @@
 """Detect the platform (CUDA, ROCm or CPU), the devices, and memory held by others.
 
-Never fails: what is unknown is None, with a reason among the warnings. Leaves no CUDA context
+Never fails: what is unknown is None, with a reason among the notes. Leaves no CUDA context
 behind if the vendor's library or tool answers: the process that only starts runs takes no memory
 from them.
 """
@@ -24,7 +24,16 @@ from tprimat.machine import host as hosts
 from tprimat.machine.gpu import DRIVER_FILES, WSL, Device, GpuState
 from tprimat.machine.host import Host
 from tprimat.machine.torch_build import first_line
-from tprimat.results.run import PLATFORMS, VENDORS, Environment, GpuInfo, Platform, SoftwareStack
+from tprimat.notes import Note, NoteValue
+from tprimat.results.run import (
+    PLATFORMS,
+    VENDORS,
+    Environment,
+    GpuInfo,
+    Platform,
+    SoftwareStack,
+    sentences,
+)
 from tprimat.units import round_figure
 
 INSTALLED = object()
@@ -44,7 +53,7 @@ class Machine:
     Attributes:
         gpu_info: the first device and how many there are; without a GPU, the CPU.
         devices: the GPUs; empty without any.
-        warnings: doubtful or unknown facts, and why.
+        notes: doubtful or unknown facts, and why.
         unusable_gpu: why torch can't train on a GPU that is here and that nobody has hidden; None
             for no such GPU.
     """
@@ -53,8 +62,13 @@ class Machine:
     gpu_info: GpuInfo
     environment: Environment
     devices: tuple[Device, ...] = ()
-    warnings: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     unusable_gpu: str | None = None
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The sentences of its notes."""
+        return sentences(self.notes)
 
 
 def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
@@ -62,23 +76,25 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
     if given.
     """
     host = host or Host()
-    warnings = []
+    notes = []
     if torch is INSTALLED:
         torch, problem = torch_build.import_torch()
         if problem:
-            warnings.append(problem)
+            notes.append(problem)
     if torch is None:
-        return _without_torch(host, warnings)
+        return _without_torch(host, notes)
     stack = torch_build.stack_of(torch)
     devices, problems, is_found = _devices(torch, stack, host)
-    warnings += problems
+    notes += problems
     if not devices:
-        machine = _without_gpu(host, warnings, str(torch.__version__))
-        return dataclasses.replace(machine, unusable_gpu="; ".join(problems) if is_found else None)
-    warnings += _device_warnings(devices)
+        machine = _without_gpu(host, notes, str(torch.__version__))
+        if is_found:
+            return dataclasses.replace(machine, unusable_gpu="; ".join(sentences(problems)))
+        return machine
+    notes += _device_notes(devices)
     info = msgspec.structs.replace(devices[0].info, device_count=len(devices))
     return _machine(
-        host, PLATFORMS[stack], info, warnings, torch_build.versions(torch, stack, host), devices
+        host, PLATFORMS[stack], info, notes, torch_build.versions(torch, stack, host), devices
     )
 
 
@@ -109,8 +125,8 @@ def held_by_others(machine: Machine, host: Host | None = None) -> str | None:
 
 def _devices(
     torch: Any, stack: SoftwareStack, host: Host
-) -> tuple[tuple[Device, ...], list[str], bool]:
-    """Return the GPUs that torch can use, warnings, and whether there are any for it, usable or
+) -> tuple[tuple[Device, ...], list[Note], bool]:
+    """Return the GPUs that torch can use, notes, and whether there are any for it, usable or
     not.
     """
     if stack == "cpu":
@@ -125,11 +141,12 @@ def _devices(
             properties = [torch.cuda.get_device_properties(index) for index in range(count)]
             failure = torch_build.without_kernels(torch, properties) if stack == "cuda" else None
         except (RuntimeError, AssertionError) as error:
-            failure = f"torch found a GPU but cannot use it: {first_line(error)}"
+            failure = Note("torch-refuses-gpu", {"why": first_line(error)})
     if failure or not properties:
         signs = {} if failure else signs_of_gpus(stack, host)
         reasons = [failure] if failure else _why_no_gpu(torch, stack, signs, host)
-        reasons += (f"torch says: {first_line(text.message)}" for text in torch_warnings)
+        for warning in torch_warnings:
+            reasons.append(Note("torch-warns", {"what": first_line(warning.message)}))
         return (), reasons, failure is not None or _has_gpu(stack, signs, host)
     clock = amd.peak_clock_mhz(host) if stack == "rocm" else None
     devices = []
@@ -138,7 +155,7 @@ def _devices(
     return *held_memory.with_held_memory(torch, PLATFORMS[stack], devices, host), True
 
 
-def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:
+def _device_notes(devices: Sequence[Device]) -> Iterator[Note]:
     """Yield what makes the devices differ from whole GPUs of one kind."""
     models = collections.Counter(
         (device.info.device_name, device.info.compute_units, device.info.total_memory_gb)
@@ -148,21 +165,15 @@ def _device_warnings(devices: Sequence[Device]) -> Iterator[str]:
         listed = ", ".join(
             f"{count} × {name} ({memory:.0f} GB)" for (name, _, memory), count in models.items()
         )
-        yield f"the GPUs differ ({listed}): the slowest limits all, and the first one is recorded"
+        yield Note("gpus-differ", {"gpus": listed})
     parts = collections.defaultdict(list)
     for device in devices:
         if device.partition:
             parts[device.partition].append(str(device.index))
     for partition, indices in parts.items():
-        yield (
-            f"partitioned GPU {', '.join(indices)} ({partition}): the peak of the whole GPU does"
-            " not apply"
-        )
+        yield Note("gpu-partitioned", {"gpus": ", ".join(indices), "partition": partition})
     if devices[0].info.gpu_cores is None:
-        yield (
-            f"gpu_cores unknown: cores per compute unit of {devices[0].info.architecture} are not"
-            " known"
-        )
+        yield Note("gpu-cores-unknown", {"architecture": devices[0].info.architecture})
 
 
 def signs_of_gpus(stack: SoftwareStack, host: Host) -> dict[SoftwareStack, str]:
@@ -192,52 +203,48 @@ def signs_of_gpus(stack: SoftwareStack, host: Host) -> dict[SoftwareStack, str]:
 
 def _why_no_gpu(
     torch: Any, stack: SoftwareStack, signs: Mapping[SoftwareStack, str], host: Host
-) -> list[str]:
+) -> list[Note]:
     """Return why a torch trains on the CPU where a person would expect a GPU."""
+    version = str(torch.__version__)
     if stack == "cpu":
-        return [
-            f"torch {torch.__version__} is a build without GPU support, though"
-            f" {VENDORS[PLATFORMS[name]]} devices are here ({sign}): install the {name.upper()}"
-            " build to train on them"
-            for name, sign in signs.items()
-        ]
+        notes = []
+        for name, sign in signs.items():
+            fields = {"torch": version, "vendor": VENDORS[PLATFORMS[name]], "sign": sign}
+            notes.append(Note("torch-without-gpus", {**fields, "build": name.upper()}))
+        return notes
+    return [_why_not_found({"torch": version}, stack, signs, host)]
+
+
+def _why_not_found(
+    fields: dict[str, NoteValue],
+    stack: SoftwareStack,
+    signs: Mapping[SoftwareStack, str],
+    host: Host,
+) -> Note:
+    """Return why a torch that is built for GPUs finds none; `fields` holds its version."""
     vendor = VENDORS[PLATFORMS[stack]]
     sign = signs.get(stack, "")
-    build = "ROCm" if stack == "rocm" else "CUDA"
-    start = f"torch {torch.__version__} is a {build} build but found no GPU"
+    fields["build"] = "ROCm" if stack == "rocm" else "CUDA"
     variable = _hiding(stack, host)
     if variable is not None:
-        return [f"{start}: {variable} hides all GPUs: unset it"]
+        return Note("gpus-hidden", {**fields, "variable": variable})
     if not sign or sign == amd.SOURCES:
         other = next((name for name in signs if name != stack), None)
         if other is not None:
-            return [
-                f"{start}: the GPUs are {VENDORS[PLATFORMS[other]]}'s: install the {other.upper()}"
-                " build"
-            ]
-        flags = "--gpus all" if stack == "cuda" else "--device /dev/kfd --device /dev/dri"
-        return [
-            f"{start}: no {vendor} driver found (no {DRIVER_FILES[stack][0]}); start a container"
-            f" with {flags}"
-        ]
+            fields["other"] = other.upper()
+            return Note("gpus-of-other-vendor", {**fields, "vendor": VENDORS[PLATFORMS[other]]})
+        fields["flags"] = "--gpus all" if stack == "cuda" else "--device /dev/kfd --device /dev/dri"
+        fields["file"] = DRIVER_FILES[stack][0]
+        return Note("gpu-driver-absent", {**fields, "vendor": vendor})
     path = host.path(sign)
     wanted = os.R_OK if path.is_dir() else os.R_OK | os.W_OK
     if path.exists() and not os.access(path, wanted):
-        return [
-            f"{start}: no permission to open {sign}: join its group (render and video on AMD"
-            " machines)"
-        ]
+        return Note("gpu-not-permitted", {**fields, "file": sign})
     gpus = nvidia.states(host) if stack == "cuda" else ()
     if gpus and all(gpu.partitioned for gpu in gpus):
         indices = ", ".join(str(gpu.index) for gpu in gpus)
-        return [
-            f"{start}: GPU {indices} is in MIG mode and has no instance that it may use: make one"
-            " (sudo nvidia-smi mig -cgi 0 -C), or turn the mode off (sudo nvidia-smi -mig 0)"
-        ]
-    return [
-        f"{start}, though the {vendor} driver is installed ({sign}): it may be too old for this"
-        " build"
-    ]
+        return Note("mig-without-instance", {**fields, "gpus": indices})
+    return Note("gpu-driver-unfit", {**fields, "vendor": vendor, "sign": sign})
 
 
 def _hiding(stack: str, host: Host) -> str | None:
@@ -256,9 +263,9 @@ def _has_gpu(stack: SoftwareStack, signs: Iterable[SoftwareStack], host: Host) -
     return any(wanted[name] and _hiding(name, host) is None for name in signs)
 
 
-def _without_torch(host: Host, warnings: list[str]) -> Machine:
+def _without_torch(host: Host, notes: list[Note]) -> Machine:
     """Describe a machine if nothing can be trained: the platform by the signs of its GPUs."""
-    warnings = warnings or ["torch is not installed: nothing can be trained here"]
+    notes = notes or [Note("torch-not-installed", {"install": ""})]
     path = host.environ.get("PATH", "")
     hints = []
     for tool in ("nvidia-smi", "amd-smi", "rocm-smi"):
@@ -267,13 +274,10 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
     stack, sign = next(iter(signs_of_gpus("cpu", host).items()), (None, ""))
     if stack is None:
         if hints:
-            warnings.append(
-                f"{' and '.join(hints)} found, but no driver's device file: treated as CPU only"
-            )
-        return _without_gpu(host, warnings, None)
-    warnings.append(
-        f"platform taken from {', '.join(dict.fromkeys([sign, *hints]))}, without torch"
-    )
+            notes.append(Note("driver-file-absent", {"tools": " and ".join(hints)}))
+        return _without_gpu(host, notes, None)
+    all_signs = ", ".join(dict.fromkeys([sign, *hints]))
+    notes.append(Note("platform-from-signs", {"signs": all_signs}))
     info = GpuInfo(software_stack=stack)
     # AMD's driver has no name for most GPUs that a training would report.
     states = nvidia.states(host) if stack == "cuda" else ()
@@ -285,8 +289,8 @@ def _without_torch(host: Host, warnings: list[str]) -> Machine:
             total_memory_gb=round_figure(states[0].memory_total_gb),
         )
     else:
-        warnings.append("the GPUs' name, number and memory are unknown without torch")
-    return _machine(host, PLATFORMS[stack], info, warnings, {}, ())
+        notes.append(Note("gpus-unknown"))
+    return _machine(host, PLATFORMS[stack], info, notes, {}, ())
 
 
 def cpu_info(host: Host, pytorch_version: str | None) -> GpuInfo:
@@ -301,25 +305,22 @@ def cpu_info(host: Host, pytorch_version: str | None) -> GpuInfo:
     )
 
 
-def _without_gpu(host: Host, warnings: list[str], pytorch_version: str | None) -> Machine:
+def _without_gpu(host: Host, notes: list[Note], pytorch_version: str | None) -> Machine:
     info = cpu_info(host, pytorch_version)
     limit = hosts.memory_limit_gb(host)
     if limit is not None:
-        warnings.append(
-            f"this process may use {limit:.1f} GB of the machine's {hosts.memory_gb():.1f} GB of"
-            " memory"
-        )
+        notes.append(Note("memory-limited", {"limit": limit, "memory": hosts.memory_gb()}))
     if info.device_name is None:
-        warnings.append("CPU name unknown: the system doesn't report it")
+        notes.append(Note("cpu-unnamed"))
     versions = {"torch": pytorch_version} if pytorch_version else {}
-    return _machine(host, "cpu", info, warnings, versions, ())
+    return _machine(host, "cpu", info, notes, versions, ())
 
 
 def _machine(
     host: Host,
     vendor: Platform,
     info: GpuInfo,
-    warnings: list[str],
+    notes: list[Note],
     versions: dict[str, str],
     devices: tuple[Device, ...],
 ) -> Machine:
@@ -344,4 +345,4 @@ def _machine(
         numa_balancing=numa_balancing,
         settings=hosts.settings(host.environ),
     )
-    return Machine(vendor, info, environment, devices, tuple(warnings))
+    return Machine(vendor, info, environment, devices, tuple(notes))

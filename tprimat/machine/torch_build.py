@@ -12,25 +12,23 @@ from tprimat.catalog import gpus
 from tprimat.errors import INSTALL
 from tprimat.machine.gpu import Device
 from tprimat.machine.host import Host, available_bytes
+from tprimat.notes import Note
 from tprimat.results.run import GpuInfo, Platform, SoftwareStack
 from tprimat.units import GB, round_figure
 
-NOT_INSTALLED = f"torch is not installed: nothing can be trained here ({INSTALL})"
+NOT_INSTALLED = Note("torch-not-installed", {"install": f" ({INSTALL})"})
 
 
-def import_torch() -> tuple[Any, str | None]:
+def import_torch() -> tuple[Any, Note | None]:
     """Return torch; or None, and why it can't be imported."""
     try:
         import torch
     except ModuleNotFoundError as error:
         if error.name != "torch":
-            return None, f"torch is installed but lacks the package {error.name}: install it again"
+            return None, Note("torch-incomplete", {"package": error.name})
         return None, NOT_INSTALLED
     except (ImportError, OSError) as error:
-        return (
-            None,
-            f"torch is installed but cannot be loaded ({first_line(error)}): install it again",
-        )
+        return None, Note("torch-not-loaded", {"why": first_line(error)})
     return torch, None
 
 
@@ -93,7 +91,7 @@ def memory_info(cuda: Any, device: Any) -> tuple[int, int]:
     return free, total
 
 
-def without_kernels(torch: Any, properties: Sequence[Any]) -> str | None:
+def without_kernels(torch: Any, properties: Sequence[Any]) -> Note | None:
     """Return which GPU a CUDA build of torch has no kernels for, and what to do; None if it has
     them, or is silent.
 
@@ -108,10 +106,14 @@ def without_kernels(torch: Any, properties: Sequence[Any]) -> str | None:
             version <= own and (kind == "compute" or version[0] == own[0])
             for kind, version in versions
         ):
-            return (
-                f"torch {torch.__version__} has no kernels for {each.name} (sm_{own[0]}{own[1]}),"
-                f" only for {', '.join(names)}: install a build that has, or hide this GPU with"
-                " CUDA_VISIBLE_DEVICES"
+            return Note(
+                "torch-without-kernels",
+                {
+                    "torch": str(torch.__version__),
+                    "gpu": each.name,
+                    "architecture": f"sm_{own[0]}{own[1]}",
+                    "built": ", ".join(names),
+                },
             )
     return None
 

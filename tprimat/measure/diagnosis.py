@@ -68,10 +68,11 @@ def diagnose(output: Path, host: Host | None = None, machine: Machine | None = N
         else:
             cannot_train[framework.name] = reason
     free, where = hosts.free_space(output)
-    doubts = list(dict.fromkeys(_doubts(host, machine, gpus, free, where)))
-    analyses_only = not gpus and torch_build.NOT_INSTALLED in doubts
+    analyses_only = not gpus and torch_build.NOT_INSTALLED in machine.notes
     if analyses_only:
-        doubts.remove(torch_build.NOT_INSTALLED)
+        others = tuple(note for note in machine.notes if note != torch_build.NOT_INSTALLED)
+        machine = dataclasses.replace(machine, notes=others)
+    doubts = list(dict.fromkeys(_doubts(host, machine, gpus, free, where)))
     return Diagnosis(
         facts=_facts(host, machine, free, where),
         gpus=gpus,

@@ -30,7 +30,7 @@ from tprimat.preflight.plan import plan_of
 from tprimat.preflight.worker import Measured
 from tprimat.record.ranks import Process
 from tprimat.results.preflight import Disk, PreflightFile
-from tprimat.results.run import Platform
+from tprimat.results.run import Platform, sentences
 from tprimat.text import plain
 from tprimat.units import GB
 
@@ -78,7 +78,7 @@ def check_torch() -> None:
     _, problem = torch_build.import_torch()
     if problem:
         raise UsageError(
-            f"preflight: {problem}",
+            f"preflight: {sentences([problem])[0]}",
             hint="tprimat doctor shows what this machine has",
             heading="preflight",
         )

@@ -298,6 +298,276 @@ ROWS = {
         " are those of the later log",
     ),
     "run-ended": NoteRow("warning", "a run {outcome}{reason}; it is {used}"),
+    "recovered": NoteRow("info", "recovered from the training's journal, step by step"),
+    "journal-damaged": NoteRow("warning", "the journal is damaged: later steps are lost"),
+    "epochs-uncovered": NoteRow(
+        "warning",
+        "native_metrics and breakdown cover the first {covered} of {epochs} recorded epochs",
+    ),
+    "resumed": NoteRow("info", "resumed: the first step recorded is {step}"),
+    "nodes-undescribed": NoteRow("warning", "{nodes} of {count} wrote no description"),
+    "nodes-differ": NoteRow("warning", "the nodes differ: {facts}; the slowest limits all"),
+    "argument-missing": NoteRow("warning", "{what} unknown: {why}pass {argument}= to {caller}"),
+    "shape-unknown": NoteRow(
+        "warning", "the model's shape is unknown: no FLOPs, no MFU; pass model_config="
+    ),
+    "shape-incomplete": NoteRow(
+        "warning", "{names} unknown from {origin}: no FLOPs, no MFU; pass model_config="
+    ),
+    "allocator-unread": NoteRow("warning", "memory allocated and reserved unknown: {why}"),
+    "step-values-unknown": NoteRow("info", "{what} unknown: {why}"),
+    "loss-of-one-process": NoteRow(
+        "warning",
+        "loss_values are those of the first of {processes} processes, not the mean over all",
+    ),
+    "grad-norm-infinite": NoteRow(
+        "warning",
+        "gradient norm not finite (NaN or infinite) in {steps}",
+        "look for the step at which the training diverged",
+    ),
+    "steps-unread": NoteRow("warning", "{steps} without time, loss and gradient norm: {why}"),
+    "step-untimed": NoteRow("warning", "step {step} without a time: the clock did not advance"),
+    "ranks-not-gathered": NoteRow(
+        "warning",
+        "step times are those of the first of {processes} processes, not the longest of all: {why}",
+    ),
+    "stragglers": NoteRow(
+        "warning",
+        "{who} {verb}: up to {longest:.3g} s from step start to backward pass (typical"
+        " {usual:.3g} s); this delays the other ranks by {percent:.0f}% of each step",
+    ),
+    "telemetry-replayed": NoteRow(
+        "decisive", "telemetry was replayed from a recorded trace, not read from this machine"
+    ),
+    "batch-is-short": NoteRow(
+        "warning",
+        "{steps} of fewer than {accumulated} micro-batches (the end of an epoch): the global batch"
+        " size varies, so there is no throughput in tokens; let limit_train_batches be a multiple"
+        " of accumulate_grad_batches",
+    ),
+    "epoch-ends-short": NoteRow(
+        "warning",
+        "the last steps of an epoch have fewer sequences, so there is no throughput in tokens: set"
+        " dataloader_drop_last and make the epoch a multiple of the global batch",
+    ),
+    "several-steps-a-call": NoteRow(
+        "warning",
+        "up to {steps} optimizer steps in one call of training_step: steps are counted as"
+        " trainer.global_step counts them, a record averages those of one call, and the sequences"
+        " per step are unknown",
+    ),
+    "checkpoint-within-steps": NoteRow(
+        "warning",
+        "the time of {steps} includes saving a checkpoint, which the training does within it",
+    ),
+    "precision-unknown": NoteRow("warning", "precision of the matrix products unknown: {why}"),
+    "losses-differ": NoteRow(
+        "warning",
+        "the model's losses differ from the training loss: the model returns {own:.4f} on average,"
+        " and the Trainer logs {logged:.4f}{instead}",
+    ),
+    "compiler-failed": NoteRow("warning", "eager, since torch.compile failed: {why}"),
+    "compiled-out-of-memory": NoteRow("warning", "eager, since compiled layers run out of memory"),
+    "activations-recomputed": NoteRow(
+        "info", "activations are recomputed: no micro-batch fits the GPU's memory without"
+    ),
+    "profile-doubt": NoteRow("warning", "--profile {profiler}: {problem}"),
+    "start-record-contradicts": NoteRow(
+        "warning",
+        "the record beside the log ignored: it says {field} {recorded}, the log {logged}",
+    ),
+    "from-start-record": NoteRow("info", "not in the log, from the record of the start: {facts}"),
+    "caches-not-dropped": NoteRow("warning", "--drop-caches: {why}"),
+    "utilization-unread": NoteRow("warning", "GPU utilization unknown: {why}"),
+    "gradients-overflowed": NoteRow(
+        "warning",
+        "{steps} steps changed no weights: their fp16 gradients overflowed and the loss scale was"
+        " lowered; their time is included",
+    ),
+    "no-epoch-measured": NoteRow(
+        "warning", "no epoch after the warm-up was measured: no samples/s"
+    ),
+    "epochs-too-short": NoteRow(
+        "warning",
+        "the measured epochs took {took} in all; a reliable result needs {least} or more"
+        " (--num-samples, --epochs)",
+    ),
+    "page-cache-unknown": NoteRow(
+        "warning",
+        "the page cache may have helped: how much of the data lay in it isn't known here",
+    ),
+    "page-cache-helped": NoteRow(
+        "warning",
+        "the page cache helped: before a measured epoch up to {share} of the data lay in memory, so"
+        " this isn't the storage's own speed (--drop-caches empties it before each epoch)",
+    ),
+    "torch-not-installed": NoteRow(
+        "warning", "torch is not installed: nothing can be trained here{install}"
+    ),
+    "torch-incomplete": NoteRow(
+        "warning", "torch is installed but lacks the package {package}: install it again"
+    ),
+    "torch-not-loaded": NoteRow(
+        "warning", "torch is installed but cannot be loaded ({why}): install it again"
+    ),
+    "torch-without-gpus": NoteRow(
+        "warning",
+        "torch {torch} is a build without GPU support, though {vendor} devices are here ({sign}):"
+        " install the {build} build to train on them",
+    ),
+    "torch-without-kernels": NoteRow(
+        "warning",
+        "torch {torch} has no kernels for {gpu} ({architecture}), only for {built}: install a build"
+        " that has, or hide this GPU with CUDA_VISIBLE_DEVICES",
+    ),
+    "torch-refuses-gpu": NoteRow("warning", "torch found a GPU but cannot use it: {why}"),
+    "torch-warns": NoteRow("warning", "torch says: {what}"),
+    "gpus-hidden": NoteRow(
+        "warning",
+        "torch {torch} is a {build} build but found no GPU: {variable} hides all GPUs: unset it",
+    ),
+    "gpus-of-other-vendor": NoteRow(
+        "warning",
+        "torch {torch} is a {build} build but found no GPU: the GPUs are {vendor}'s: install the"
+        " {other} build",
+    ),
+    "gpu-driver-absent": NoteRow(
+        "warning",
+        "torch {torch} is a {build} build but found no GPU: no {vendor} driver found (no {file});"
+        " start a container with {flags}",
+    ),
+    "gpu-not-permitted": NoteRow(
+        "warning",
+        "torch {torch} is a {build} build but found no GPU: no permission to open {file}: join its"
+        " group (render and video on AMD machines)",
+    ),
+    "mig-without-instance": NoteRow(
+        "warning",
+        "torch {torch} is a {build} build but found no GPU: GPU {gpus} is in MIG mode and has no"
+        " instance that it may use: make one (sudo nvidia-smi mig -cgi 0 -C), or turn the mode off"
+        " (sudo nvidia-smi -mig 0)",
+    ),
+    "gpu-driver-unfit": NoteRow(
+        "warning",
+        "torch {torch} is a {build} build but found no GPU, though the {vendor} driver is installed"
+        " ({sign}): it may be too old for this build",
+    ),
+    "gpus-differ": NoteRow(
+        "warning",
+        "the GPUs differ ({gpus}): the slowest limits all, and the first one is recorded",
+    ),
+    "gpu-partitioned": NoteRow(
+        "warning",
+        "partitioned GPU {gpus} ({partition}): the peak of the whole GPU does not apply",
+    ),
+    "gpu-cores-unknown": NoteRow(
+        "info", "gpu_cores unknown: cores per compute unit of {architecture} are not known"
+    ),
+    "driver-file-absent": NoteRow(
+        "warning", "{tools} found, but no driver's device file: treated as CPU only"
+    ),
+    "platform-from-signs": NoteRow("info", "platform taken from {signs}, without torch"),
+    "gpus-unknown": NoteRow(
+        "warning", "the GPUs' name, number and memory are unknown without torch"
+    ),
+    "memory-limited": NoteRow(
+        "info",
+        "this process may use {limit:.1f} GB of the machine's {memory:.1f} GB of memory",
+    ),
+    "cpu-unnamed": NoteRow("info", "CPU name unknown: the system doesn't report it"),
+    "held-memory-unknown": NoteRow(
+        "warning", "memory held by other processes is unknown on GPU {gpus}: {why}"
+    ),
+    "legacy-times-differ": NoteRow(
+        "warning", "step_times and raw_step_times differ; step_times are used"
+    ),
+    "legacy-series-ignored": NoteRow(
+        "warning", "{series} ignored: {values} values for {steps} steps"
+    ),
+    "legacy-series-not-finite": NoteRow(
+        "warning", "{series}: NaN or infinite at {lost} of {count} steps ({steps})"
+    ),
+    "legacy-core-rate-ignored": NoteRow(
+        "info", "throughput_per_gpu_core ignored (not comparable across architectures)"
+    ),
+    "legacy-metric-ignored": NoteRow(
+        "warning", "performance_metrics.{metric} ignored: not a finite number"
+    ),
+    "legacy-platform-contradicts": NoteRow(
+        "warning", "platform unknown: '{stated}' contradicts the device '{device}'"
+    ),
+    "legacy-platform-ignored": NoteRow(
+        "warning", "platform '{stated}' ignored: not nvd, amd or cpu"
+    ),
+    "legacy-from-name": NoteRow("warning", "{field}: {value} (from file name)"),
+    "legacy-framework-from-name": NoteRow(
+        "warning",
+        "framework: {value} (from file name); software_stack {stack} ignored: the earlier tool wrote"
+        " it for every run on that platform",
+    ),
+    "legacy-device-invented": NoteRow(
+        "warning",
+        "gpu_info and platform ignored: without torch, the earlier tool wrote '{device}' for any"
+        " hardware",
+    ),
+    "legacy-gpu-doubtful": NoteRow(
+        "warning", "gpu_info may describe the machine that parsed the log"
+    ),
+    "legacy-cores-ignored": NoteRow("info", "gpu_cores {cores} ignored: {gpu} has {actual}"),
+    "legacy-peak-ignored": NoteRow(
+        "info",
+        "peak_memory_allocated_gb {peak} ignored: sampled at step ends only, so below the true"
+        " peak",
+    ),
+    "legacy-memory-ignored": NoteRow(
+        "warning", "memory in use of {gib} GiB ignored: it exceeds the device's {total} GB"
+    ),
+    "legacy-memory-in-use": NoteRow(
+        "info",
+        "the file's allocated memory of {gib} GiB is the device memory in use (hip mem usage):"
+        " stored as peak_memory_device_used_gb {used}",
+    ),
+    "legacy-timestamp-unread": NoteRow("warning", "timestamp '{stated}' ignored: not a time"),
+    "legacy-timestamp-of-reader": NoteRow(
+        "warning",
+        "timestamp {stated} ignored: it is when the log was parsed, not when the run started",
+    ),
+    "legacy-timestamp-zoneless": NoteRow("warning", "timestamp {stated} ignored: no time zone"),
+    "legacy-steps-beyond-plan": NoteRow(
+        "warning", "the file has {steps} step times, but {requested} requested steps"
+    ),
+    "legacy-steps-contradict": NoteRow(
+        "warning", "total_steps is {printed:.10g} in the file, which has {steps} step times"
+    ),
+    "legacy-mean-recomputed": NoteRow(
+        "info",
+        "step-time mean recomputed: avg_step_time_seconds {printed} in the file excludes only step"
+        " 1 as warm-up",
+    ),
+    "legacy-mean-contradicts": NoteRow(
+        "warning",
+        "avg_step_time_seconds {printed} in the file contradicts its step times (mean {mean:.4g}"
+        " s)",
+    ),
+    "legacy-total-time-longer": NoteRow(
+        "info",
+        "total_time_seconds {printed} in the file exceeds the sum of its step times ({total:.6g} s)"
+        " by {beyond:.4g} s: time between steps",
+    ),
+    "legacy-total-time-shorter": NoteRow(
+        "warning",
+        "total_time_seconds {printed} in the file is below the sum of its step times ({total:.6g}"
+        " s)",
+    ),
+    "legacy-unknown": NoteRow("info", "unknown: {names} (not in the file)"),
+    "legacy-steps-counted": NoteRow("info", "no step numbers in the file: counted from 1"),
+    "legacy-timer-unknown": NoteRow(
+        "warning", "step timer scope unknown: the file doesn't name the tool that wrote it"
+    ),
+    "legacy-gpus-assumed": NoteRow(
+        "warning", "num_gpus is not in the file: assumed to be the machine's {devices} devices"
+    ),
+    "legacy-unused": NoteRow("info", "unused fields of the file: {names}"),
 }
 """Rows by code."""
 

@@ -17,9 +17,9 @@ def of_fp32(detail: str | None, platform: Platform) -> tuple[str | None, str | N
     if products in ("highest", "ieee", "none"):
         return "fp32", detail
     # Only NVIDIA's hardware is known to follow this setting as it is written.
-    return "tf32" if platform == "nvd" else None, ", ".join(
-        filter(None, (detail, f"float32 products {products}"))
-    )
+    precision = "tf32" if platform == "nvd" else None
+    products = f"float32 products {products}"
+    return precision, f"{detail}, {products}" if detail else products
 
 
 def _fp32_products(platform: Platform) -> str:
@@ -39,13 +39,8 @@ def _fp32_products(platform: Platform) -> str:
 
 def parameter_dtypes(module: Any) -> list[str]:
     """Return torch's names for the floating-point types of a module's parameters, sorted."""
-    return sorted(
-        {
-            str(parameter.dtype).rpartition(".")[2]
-            for parameter in module.parameters()
-            if parameter.is_floating_point()
-        }
-    )
+    dtypes = {param.dtype for param in module.parameters() if param.is_floating_point()}
+    return sorted(str(dtype).rpartition(".")[2] for dtype in dtypes)
 
 
 def is_compiled(module: Any) -> bool | None:
@@ -57,12 +52,12 @@ def is_compiled(module: Any) -> bool | None:
     """
     if not hasattr(module, "modules"):
         return None
-    if any(
-        hasattr(each, "_orig_mod") or getattr(each, mark, None) is not None
-        for each in module.modules()
-        for mark in ("_compiled_call_impl", "_compiler_ctx")
-    ):
-        return True
+    for part in module.modules():
+        if hasattr(part, "_orig_mod"):
+            return True
+        for mark in ("_compiled_call_impl", "_compiler_ctx"):
+            if getattr(part, mark, None) is not None:
+                return True
     # A compiled function, such as the whole step, has left frames behind once it has run.
     counters = getattr(sys.modules.get("torch._dynamo.utils"), "counters", {})
     if counters and counters["frames"].get("total"):
@@ -80,9 +75,8 @@ def recomputation(module: Any) -> str | None:
     for owner in (module, *module.children()):
         # transformers 5 warns of the older name.
         newer = hasattr(owner, "is_activation_checkpointing")
-        checkpointing = getattr(
-            owner, "is_activation_checkpointing" if newer else "is_gradient_checkpointing", None
-        )
+        name = "is_activation_checkpointing" if newer else "is_gradient_checkpointing"
+        checkpointing = getattr(owner, name, None)
         if isinstance(checkpointing, bool):
             if checkpointing:
                 return "full"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from tprimat.errors import UsageError
+from tprimat.machine.gpu import Device
 from tprimat.machine.held_memory import most_held_gb
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine, cpu_info
@@ -38,6 +40,13 @@ def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
     return actual
 
 
+def own_devices(machine: Machine, device: Any, processes: int) -> Sequence[Device]:
+    """Return the GPUs of so many processes on this machine; for one, that of its device."""
+    if processes > 1:
+        return machine.devices[:processes]
+    return [gpu for gpu in machine.devices if gpu.index == (device.index or 0)]
+
+
 def restrict_to_devices(
     machine: Machine, platform: Platform, device: Any, processes: int
 ) -> Machine:
@@ -45,11 +54,10 @@ def restrict_to_devices(
     on GPUs.
     """
     if platform != "cpu":
-        own = [each for each in machine.devices if each.index == (device.index or 0)]
-        info = msgspec.structs.replace(
-            own[0].info if own else machine.gpu_info, device_count=processes
-        )
-        held = most_held_gb(machine.devices[:processes] if processes > 1 else own)
+        own = own_devices(machine, device, 1)
+        info = own[0].info if own else machine.gpu_info
+        info = msgspec.structs.replace(info, device_count=processes)
+        held = most_held_gb(own_devices(machine, device, processes))
         environment = msgspec.structs.replace(machine.environment, memory_held_by_others_gb=held)
         return dataclasses.replace(machine, gpu_info=info, environment=environment)
     if machine.platform == "cpu":

@@ -26,7 +26,7 @@ from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.notes import Note, noted
 from tprimat.record import console, nodes, progress, ranks, result, shapes, telemetry
 from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
-from tprimat.record.device import platform_of, restrict_to_devices
+from tprimat.record.device import own_devices, platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
 from tprimat.record.memory import DeviceMemory, Memory, ProcessMemory
 from tprimat.record.outcome import RUNNING, TERMINATED, of_exception
@@ -41,7 +41,7 @@ from tprimat.results.conditions import Preflight
 from tprimat.results.fields import Figures
 from tprimat.results.outcome import Outcome
 from tprimat.results.result_file import readable
-from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run
+from tprimat.results.run import Environment, GpuInfo, MemoryMetrics, Platform, Run, sentences
 from tprimat.store import preflight, store
 from tprimat.text import runnable
 from tprimat.units import round_figure
@@ -92,7 +92,7 @@ class Recording:
         module: the trained module, for its name; None if unknown.
         covers: the scope of the step timer.
         absent: why a value is unknown that no step brought; see StepValues.
-        warnings: returns the adapter's own warnings for a Run.
+        notes: returns the adapter's own notes for a Run.
         amend: completes this process's records at the end with values that arrived after their
             steps.
         complete: adds what only the adapter knows to each Run.
@@ -110,6 +110,10 @@ class Recording:
         measured_until: the last step that counts if others follow that a profiler watches.
     """
 
+    clock: Clock
+    scalars: Scalars
+    memory: Memory
+
     def __init__(
         self,
         options: Options,
@@ -118,7 +122,7 @@ class Recording:
         module: object = None,
         covers: str = result.COVERS,
         absent: Mapping[str, str] | None = None,
-        warnings: Callable[[], Sequence[str]] = tuple,
+        notes: Callable[[], Sequence[Note]] = tuple,
         amend: Callable[[Sequence[Record]], Sequence[Record]] = list,
         complete: Callable[[Run], Run] = lambda run: run,
     ) -> None:
@@ -130,13 +134,14 @@ class Recording:
         # Only the process that writes asks the vendor's tools, which may take seconds.
         machine = Machine(self.platform, GpuInfo(), Environment()) if process.rank else detect()
         self.machine = restrict_to_devices(machine, self.platform, device, process.world_size)
-        on_cpu = self.platform == "cpu"
-        self.clock: Clock = HostClock() if on_cpu else DeviceClock(device, torch.cuda)
-        self.scalars: Scalars = HostScalars() if on_cpu else DeviceScalars()
-        self.memory: Memory = ProcessMemory() if on_cpu else DeviceMemory(device, torch.cuda)
-        devices = self.machine.devices
-        own = [each for each in devices if each.index == (device.index or 0)]
-        self._trains = own if process.world_size == 1 else devices[: process.processes_here]
+        if self.platform == "cpu":
+            self.clock, self.scalars, self.memory = HostClock(), HostScalars(), ProcessMemory()
+        else:
+            self.clock = DeviceClock(device, torch.cuda)
+            self.scalars = DeviceScalars()
+            self.memory = DeviceMemory(device, torch.cuda)
+        of_one = process.world_size == 1
+        self._trains = own_devices(self.machine, device, 1 if of_one else process.processes_here)
         self.values = StepValues(self.scalars, absent or {}, process.world_size)
         self.recorder = Recorder(self.clock, self._take, takes_laps=process.world_size > 1)
         self.pause = self.recorder.pause
@@ -154,30 +159,32 @@ class Recording:
         self._options = options
         self._module = module
         self._covers = covers
-        self._warnings = warnings
+        self._notes = notes
         self._amend = amend
         self._complete = complete
-        self._shown = Run(
-            framework="lightning"
-        )  # which alone prepares before it can describe the training
+        # Lightning alone prepares before it can describe the training.
+        self._shown = Run(framework="lightning")
         self._timestamp = _now()
         self._created_ns = self.clock.host_ns()
         self._journalled = 0
         self._name = f"tprimat/training/{next(_RECORDINGS)}"
         self._journal = Journal(None)
         self.sampler: Sampler | None = None
-        # Read before the first step: one that is made meanwhile is not of this machine as it was.
-        folder = options.output_dir
-        host = self.machine.environment.hostname
-        ids = [train.id for train in self._trains]
-        is_first = process.rank == 0
-        if is_first:
-            self._preflight = preflight.latest(folder, host, ids, process.world_size)
-        else:
-            self._preflight = Preflight()
+        self._preflight = self._latest_preflight()
         self._metrics_due = 0.0
         self._seconds_after_first = 0.0
         self._steps_after_first = 0
+
+    def _latest_preflight(self) -> Preflight:
+        """Return what was measured on this machine as it is before the first step."""
+        if self.process.rank:
+            return Preflight()
+        return preflight.latest(
+            self._options.output_dir,
+            self.machine.environment.hostname,
+            [train.id for train in self._trains],
+            self.process.world_size,
+        )
 
     def prepare(self) -> None:
         """From here on, leave a result however the training ends; start() calls this if needed."""
@@ -360,36 +367,36 @@ class Recording:
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
         setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)
-        memory = self._measured_memory or self.memory.metrics()  # before its warnings are taken
+        memory = self._measured_memory or self.memory.metrics()
         machines, problems = nodes.described(os.environ)
-        machines = tuple(
-            msgspec.structs.replace(
-                node, until_backward_seconds=gathered.until_backward.get(node.hostname or "")
-            )
-            for node in machines
-        )
-        doubts = (
+        described = []
+        for node in machines:
+            seconds = gathered.until_backward.get(node.hostname or "")
+            described.append(msgspec.structs.replace(node, until_backward_seconds=seconds))
+        notes = [
             *self.recorder.notes,
             *setup.notes,
-            *self.machine.warnings,
-            *self.recorder.warnings,
-            *gathered.warnings,
+            *self.machine.notes,
+            *self.recorder.doubts,
+            *gathered.notes,
             *problems,
-            *self.memory.warnings,
-            *self.values.warnings(has_steps=self.step > self.first_step),
-            *self._warnings(),
-            f"resumed: the first step recorded is {self.first_step + 1}" if self.first_step else "",
-            shapes.missing(setup.model_config) or "",
-        )
+            *self.memory.notes,
+            *self.values.notes(has_steps=self.step > self.first_step),
+            *self._notes(),
+        ]
+        if self.first_step:
+            notes.append(Note("resumed", {"step": self.first_step + 1}))
+        if unshaped := shapes.missing(setup.model_config):
+            notes.append(unshaped)
         run = msgspec.structs.replace(
             setup,
             timestamp=self._timestamp,
             status=outcome.status,
             status_reason=outcome.reason,
             ending=outcome.ending,
-            notes=noted(doubts),
+            notes=noted(notes),
             memory_metrics=memory,
-            environment=msgspec.structs.replace(setup.environment, nodes=machines),
+            environment=msgspec.structs.replace(setup.environment, nodes=tuple(described)),
             preflight=self._preflight,
             timeline=self._timeline(),
             breakdown=self._mean_step(),
@@ -410,21 +417,18 @@ class Recording:
         """Return the run with how long its process was suspended within a step: no time of the
         step.
         """
-        places = {bisect.bisect_left(run.steps, step) for step in self.suspensions.steps} - {
-            len(run.steps)
-        }
-        found = records.longer(run.step_times, run.window_steps, places)
-        if not found:
+        count = len(run.steps)
+        suspended = {bisect.bisect_left(run.steps, step) for step in self.suspensions.steps}
+        longer = records.longer(run.step_times, run.window_steps, suspended - {count})
+        if not longer:
             return run
-        others = tuple(found.get(place) for place in range(len(run.steps)))
-        steps = format_steps([run.steps[place] for place in sorted(found)])
+        others = tuple(longer.get(index) for index in range(count))
+        steps = format_steps([run.steps[index] for index in sorted(longer)])
+        note = Note("steps-hold-other", {"steps": steps, "what": "a suspension of the process"})
         return msgspec.structs.replace(
             run,
             native_metrics={**run.native_metrics, records.OTHER: others},
-            notes=(
-                *run.notes,
-                Note("steps-hold-other", {"steps": steps, "what": "a suspension of the process"}),
-            ),
+            notes=(*run.notes, note),
         )
 
     def _mean_step(self) -> Figures:
@@ -432,20 +436,17 @@ class Recording:
         wait is known.
         """
         recorder = self.recorder
-        last = self.measured_until
-        known = []
+        steps = 0
+        seconds = waited = 0.0
         for record in recorder.records[1:]:
-            if (
-                record.seconds is not None
-                and record.step in recorder.waits
-                and (last is None or record.step <= last)
-            ):
-                known.append(
-                    (record.window, record.window * record.seconds, recorder.waits[record.step])
-                )
-        if not known:
+            if self.measured_until is not None and record.step > self.measured_until:
+                break
+            if record.seconds is not None and record.step in recorder.waits:
+                steps += record.window
+                seconds += record.window * record.seconds
+                waited += recorder.waits[record.step]
+        if not steps:
             return {}
-        steps, seconds, waited = map(sum, zip(*known, strict=True))
         parts = {"data_wait_s": waited / steps, "compute_s": (seconds - waited) / steps}
         return {name: round_figure(value) for name, value in parts.items()}
 
@@ -508,12 +509,10 @@ class Recording:
             )
             # What no step brought is unknown in the result, with the reason: the speed is none the
             # worse for it.
-            unknown = self.values.warnings(has_steps=self.step > self.first_step)
-            texts = dict.fromkeys((*events, *summary.warnings, *run.warnings))
-            messages = [
-                *console.warnings([text for text in texts if text not in unknown]),
-                *messages,
-            ]
+            unknown = self.values.notes(has_steps=self.step > self.first_step)
+            others = sentences(note for note in run.notes if note not in unknown)
+            texts = dict.fromkeys((*events, *summary.warnings, *others))
+            messages = [*console.warnings(list(texts)), *messages]
         if messages:
             console.echo(messages, to_errors=True)
 

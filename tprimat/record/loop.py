@@ -26,7 +26,7 @@ from tprimat.files import check_writable
 from tprimat.notes import noted
 from tprimat.record import describe, outcome, shapes
 from tprimat.record.lifecycle import OnStep, Recording
-from tprimat.record.options import Benchmark, check, is_name
+from tprimat.record.options import Benchmark, argument_missing, check, is_name
 from tprimat.record.ranks import Process
 from tprimat.record.scalars import LOSS, NORM
 from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run
@@ -186,14 +186,16 @@ class LoopRecorder(Benchmark):
                 heading=HEADING,
                 hint="call it within `with record(…) as recorder:`",
             )
-        losses = loss if isinstance(loss, (list, tuple)) else [] if loss is None else [loss]
-        kept = [recording.values.take(LOSS, loss) for loss in losses]
+        values = recording.values
+        if isinstance(loss, (list, tuple)):
+            kept = [values.take(LOSS, part) for part in loss]
+        elif loss is None:
+            kept = []
+        else:
+            kept = [values.take(LOSS, loss)]
         rate = None if learning_rate is None else float(learning_rate)
-        recording.step_end(
-            recording.step + window,
-            recording.values.of(kept, recording.values.take(NORM, grad_norm)),
-            rate,
-        )
+        read = values.of(kept, values.take(NORM, grad_norm))
+        recording.step_end(recording.step + window, read, rate)
 
     def lap(self) -> None:
         """Mark a step's first backward pass (optional): it shows which of several processes the
@@ -242,11 +244,8 @@ class LoopRecorder(Benchmark):
         if self._device is not None:
             return torch.device(self._device)
         if hasattr(self._module, "parameters"):
-            parameter = next(iter(self._module.parameters()), None)
-        else:
-            parameter = None
-        if parameter is not None:
-            return parameter.device
+            for parameter in self._module.parameters():
+                return parameter.device
         if torch.cuda.is_available() and self._options.platform != "cpu":
             return torch.device("cuda", torch.cuda.current_device())
         return torch.device("cpu")
@@ -259,17 +258,23 @@ class LoopRecorder(Benchmark):
         whole = sizes.global_batch_size
         micro = sizes.micro_batch_size
         missing = {"global_batch_size": whole, "sequence_length": sizes.sequence_length}
-        warnings = []
+        notes = []
         for name, size in missing.items():
             if size is None:
-                warnings.append(f"{name} unknown: pass {name}= to record")
+                notes.append(argument_missing(name, name, "record"))
         if precision is None:
-            warnings.append("compute precision unknown: pass precision= to record")
+            notes.append(argument_missing("compute precision", "precision", "record"))
         elif precision == "fp32":
             precision, detail = describe.of_fp32(detail, recording.platform)
         alone = 1 if recording.process.world_size == 1 else None
         accumulates = whole // micro if alone and whole and micro and whole % micro == 0 else None
-        shape = shapes.of_module(self._module) if self._module is not None else None
+        shape = recomputation = None
+        if self._module is not None:
+            shape = shapes.of_module(self._module)
+            recomputation = describe.recomputation(self._module)
+        optimizer = Optimizer()
+        if self._optimizer is not None:
+            optimizer = describe.optimizer_settings(self._optimizer)
         if alone and hasattr(self._module, "parameters"):
             shape = shapes.with_parameters(shape, self._module)
         return Run(
@@ -281,20 +286,14 @@ class LoopRecorder(Benchmark):
                 num_gpus=recording.process.world_size,
                 precision=precision,
                 precision_detail=detail,
-                recomputation=(
-                    None if self._module is None else describe.recomputation(self._module)
-                ),
+                recomputation=recomputation,
             ),
             parallelism_config=ParallelismConfig(
                 **dict.fromkeys((*DIVISION, "data_parallel_size"), alone),
                 gradient_accumulation_steps=accumulates,
             ),
-            optimizer=(
-                Optimizer()
-                if self._optimizer is None
-                else describe.optimizer_settings(self._optimizer)
-            ),
-            notes=noted(warnings),
+            optimizer=optimizer,
+            notes=noted(notes),
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import psutil
 
 from tprimat.machine import torch_build
+from tprimat.notes import Note
 from tprimat.results.run import MemoryMetrics
 from tprimat.units import GB, round_figure
 
@@ -50,7 +51,7 @@ class ProcessMemory:
     """Resident memory of this process; for a training on the CPU."""
 
     def __init__(self) -> None:
-        self.warnings: list[str] = []
+        self.notes: list[Note] = []
         self._resident = _Readings()
         self._process = psutil.Process()
         self._read_at = -FRESH_S
@@ -82,12 +83,12 @@ class DeviceMemory:
     ROCm).
 
     Attributes:
-        warnings: what could not be read, and why.
+        notes: what could not be read, and why.
         current_gb: returns the allocated memory at the newest step's end, GB, unrounded.
     """
 
     def __init__(self, device: Any, cuda: Any) -> None:
-        self.warnings: list[str] = []
+        self.notes: list[Note] = []
         self._device = device
         self._cuda = cuda
         self._allocated, self._reserved, self._used = _Readings(), _Readings(), _Readings()
@@ -101,9 +102,7 @@ class DeviceMemory:
         except RuntimeError as error:
             # Allocators that were plugged in by the user keep no statistics.
             self._allocator_tells = False
-            self.warnings.append(
-                f"memory allocated and reserved unknown: {str(error).splitlines()[0]}"
-            )
+            self.notes.append(Note("allocator-unread", {"why": str(error).splitlines()[0]}))
         self.sample()
 
     def step_end(self) -> None:

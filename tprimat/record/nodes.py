@@ -18,7 +18,7 @@ import msgspec
 from tprimat import files
 from tprimat.machine.host import Environ
 from tprimat.machine.platforms import Machine
-from tprimat.notes import noted
+from tprimat.notes import Note, noted
 from tprimat.results.run import Node, Run
 from tprimat.text import counted, join_names
 
@@ -47,7 +47,7 @@ def state(folder: Path, rank: int, machine: Machine, environ: Environ) -> None:
     files.write_output(folder / f"{rank}.node", msgspec.json.encode(node), "--output-dir")
 
 
-def described(environ: Environ) -> tuple[tuple[Node, ...], list[str]]:
+def described(environ: Environ) -> tuple[tuple[Node, ...], list[Note]]:
     """Return the machines of the training of this environment, in their order, and what is wrong
     with them.
 
@@ -59,8 +59,8 @@ def described(environ: Environ) -> tuple[tuple[Node, ...], list[str]]:
     return ((), [])
 
 
-def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
-    """Return what `count` machines state in a directory, and warnings on different and on missing
+def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[Note]]:
+    """Return what `count` machines state in a directory, and notes on different and on missing
     ones.
     """
     nodes = []
@@ -68,15 +68,15 @@ def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[str]]:
         # By its name: a listing of a directory on a share may be old.
         with contextlib.suppress(OSError, msgspec.MsgspecError, RecursionError):
             nodes.append(msgspec.json.decode(files.read_plain(folder / f"{rank}.node"), type=Node))
+    notes = differences(nodes)
     if len(nodes) < count:
-        missing = [f"{counted(count - len(nodes), 'node')} of {count} wrote no description"]
-    else:
-        missing = []
-    return tuple(nodes), [*differences(nodes), *missing]
+        missing = counted(count - len(nodes), "node")
+        notes.append(Note("nodes-undescribed", {"nodes": missing, "count": count}))
+    return tuple(nodes), notes
 
 
 def added(run: Run, folder: Path, count: int) -> Run:
-    """Return a run that was read from a log with what its machines state, and its warnings."""
+    """Return a run that was read from a log with what its machines state, and the notes on them."""
     machines, problems = read(folder, count)
     environment = msgspec.structs.replace(run.environment, nodes=machines)
     return msgspec.structs.replace(
@@ -84,19 +84,19 @@ def added(run: Run, folder: Path, count: int) -> Run:
     )
 
 
-def differences(nodes: Sequence[Node]) -> list[str]:
-    """Return a warning that names what differs between machines; none if they are alike."""
+def differences(nodes: Sequence[Node]) -> list[Note]:
+    """Return a note that names what differs between machines; none if they are alike."""
     stated = [_facts(node) for node in nodes]
     differing = []
-    for fact in dict.fromkeys(fact for each in stated for fact in each):
+    for fact in dict.fromkeys(fact for facts in stated for fact in facts):
         values: dict[str, list[str]] = {}
-        for node, each in zip(nodes, stated, strict=True):
-            values.setdefault(each.get(fact, "none"), []).append(node.hostname or "unknown")
+        for node, facts in zip(nodes, stated, strict=True):
+            values.setdefault(facts.get(fact, "none"), []).append(node.hostname or "unknown")
         if len(values) > 1:
             shares = (f"{value} on {join_names(hosts, 3)}" for value, hosts in values.items())
             differing.append(f"{fact} {', '.join(shares)}")
     if differing:
-        return [f"the nodes differ: {'; '.join(differing)}; the slowest limits all"]
+        return [Note("nodes-differ", {"facts": "; ".join(differing)})]
     return []
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from tprimat.errors import UsageError
+from tprimat.notes import Note
 from tprimat.record import shapes
 from tprimat.record.clocks import HostClock
 from tprimat.record.lifecycle import OnStep, Options, Recording
@@ -27,9 +28,33 @@ CHOICES: dict[str, Platform | None] = {"auto": None, **PLATFORMS}
 class Benchmark:
     """Base of the frameworks' callbacks and of record(): their arguments, and what they leave.
 
+    What is stated here overrides `setup`, and both override the trainer's configuration. Sizes
+    that nobody states stay unknown: then there are step times, and no throughput in tokens.
+
+    Args:
+        output_dir: directory of the result file.
+        platform: auto, cuda, rocm or cpu; a platform other than the training's is an error.
+        model_name: llama, qwen, mistral, or any name; None to take it from the model itself.
+        model: the same as model_name.
+        global_batch_size: sequences per optimizer step, over all devices.
+        micro_batch_size: sequences per forward pass of one replica.
+        sequence_length: tokens per sequence.
+        model_config: the model's shape, as a transformers configuration, a ModelConfig or a
+            dict.
+        log_every: a line is printed every so many steps, and memory is read that often if
+            reading it costs; None for no lines, and ten steps.
+        label: a name for this setup; stored, shown, and added to the file's name.
+        setup: a Run without records that holds whatever else the caller knows.
+        quiet: print nothing but errors.
+        on_step: called on the first process with (step, steps requested, time in s, mean time
+            after the first step, loss, newest reading of the memory in GB), as soon as a step's
+            time is known.
+
     Attributes:
         stop_reason: set by whoever ends the training early on purpose, such as a time limit; the
             run then counts as complete, with this reason.
+
+    Raises UsageError, one line, for an argument that is wrong.
     """
 
     _name, _heading = "BenchmarkCallback", "benchmark-callback"
@@ -54,32 +79,6 @@ class Benchmark:
         quiet: bool = False,
         on_step: OnStep | None = None,
     ) -> None:
-        """Take the arguments of a measurement.
-
-        What is stated here overrides `setup`, and both override the trainer's configuration. Sizes
-        that nobody states stay unknown: then there are step times, and no throughput in tokens.
-
-        Args:
-            output_dir: directory of the result file.
-            platform: auto, cuda, rocm or cpu; a platform other than the training's is an error.
-            model_name: llama, qwen, mistral, or any name; None to take it from the model itself.
-            model: the same as model_name.
-            global_batch_size: sequences per optimizer step, over all devices.
-            micro_batch_size: sequences per forward pass of one replica.
-            sequence_length: tokens per sequence.
-            model_config: the model's shape, as a transformers configuration, a ModelConfig or a
-                dict.
-            log_every: a line is printed every so many steps, and memory is read that often if
-                reading it costs; None for no lines, and ten steps.
-            label: a name for this setup; stored, shown, and added to the file's name.
-            setup: a Run without records that holds whatever else the caller knows.
-            quiet: print nothing but errors.
-            on_step: called on the first process with (step, steps requested, time in s, mean time
-                after the first step, loss, newest reading of the memory in GB), as soon as a step's
-                time is known.
-
-        Raises UsageError, one line, for an argument that is wrong.
-        """
         super().__init__()
         names = {"model_name": model_name, "model": model, "label": label}
         sizes: FieldValues = {
@@ -89,37 +88,20 @@ class Benchmark:
         }
         with self._errors():
             check("output_dir", output_dir, _is_folder(output_dir), "a directory")
-            check(
-                "platform",
-                platform,
-                str(platform).lower() in CHOICES,
-                f"one of {', '.join(CHOICES)}",
-            )
+            is_platform = str(platform).lower() in CHOICES
+            check("platform", platform, is_platform, f"one of {', '.join(CHOICES)}")
             for name, text in names.items():
                 check(name, text, text is None or is_name(text), "a name, or None")
             is_one = None in (model, model_name) or model == model_name
             check("model", model, is_one, f"only one of model= and model_name={model_name!r}")
-            for name, size in sizes.items():
-                check(
-                    name, size, size is None or is_count(size), "a whole number above zero, or None"
-                )
-            check(
-                "log_every",
-                log_every,
-                log_every is None or is_count(log_every),
-                "a whole number above zero, or None",
-            )
+            for name, count in {**sizes, "log_every": log_every}.items():
+                is_valid = count is None or is_count(count)
+                check(name, count, is_valid, "a whole number above zero, or None")
             check("quiet", quiet, isinstance(quiet, bool), "True or False")
             check("on_step", on_step, on_step is None or callable(on_step), "a callable")
-            fits = not (
-                global_batch_size and micro_batch_size and global_batch_size % micro_batch_size
-            )
-            check(
-                "global_batch_size",
-                global_batch_size,
-                fits,
-                f"a multiple of micro_batch_size={micro_batch_size}",
-            )
+            whole, micro = global_batch_size, micro_batch_size
+            fits = not (whole and micro and whole % micro)
+            check("global_batch_size", whole, fits, f"a multiple of micro_batch_size={micro}")
             known = Run() if setup is None else setup
             is_setup = isinstance(known, Run) and not known.steps
             check(
@@ -152,7 +134,7 @@ class Benchmark:
             return self._recording.path
         return None
 
-    def warnings(self) -> Sequence[str]:
+    def notes(self) -> Sequence[Note]:
         """Return what is doubtful of the run beyond what its recording knows."""
         return ()
 
@@ -189,7 +171,7 @@ class Benchmark:
         self._recording = None
         with self._errors():
             recording = Recording(
-                self._options, process, warnings=self.warnings, complete=self.completed, **adapter
+                self._options, process, notes=self.notes, complete=self.completed, **adapter
             )
         self._recording = recording
         self._recorder = recording.recorder
@@ -203,6 +185,13 @@ class Benchmark:
         except UsageError as error:
             problem = error.problem.replace("BenchmarkCallback", self._name)
             raise UsageError(problem, heading=self._heading, hint=error.hint) from None
+
+
+def argument_missing(what: str, argument: str, caller: str, why: str = "") -> Note:
+    """Return the note on a value that nobody states and that an argument of `caller` would set."""
+    return Note(
+        "argument-missing", {"what": what, "why": why, "argument": argument, "caller": caller}
+    )
 
 
 def check(name: str, value: Any, is_valid: bool, expected: str) -> None:

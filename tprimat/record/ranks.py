@@ -23,6 +23,7 @@ import msgspec
 
 from tprimat.errors import UsageError
 from tprimat.machine.host import Environ
+from tprimat.notes import Note
 from tprimat.record.recorder import Record, format_steps
 
 TIMEOUT_S = 30.0
@@ -62,12 +63,12 @@ class Process:
     @property
     def processes_here(self) -> int:
         """How many of the processes are on this machine; all of them if nobody states it."""
+        if self.local_world_size > 1:
+            return self.local_world_size
         stated = os.environ.get("LOCAL_WORLD_SIZE", "")
-        if self.local_world_size > 1 or not stated.isdecimal():
-            if self.local_world_size > 1:
-                return self.local_world_size
-            return self.world_size
-        return int(stated)
+        if stated.isdecimal():
+            return int(stated)
+        return self.world_size
 
     def on(self, platform: str) -> Process:
         """Return the process with its device; a GPU becomes torch's current one."""
@@ -146,7 +147,7 @@ class Gathered(NamedTuple):
 
     records: Sequence[Record]
     over_ranks: str = "one process"
-    warnings: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     until_backward: Mapping[str, float] = MappingProxyType({})
 
 
@@ -186,45 +187,46 @@ def gather(
             world_size,
             f"{_ranks(missing)} did not report within {TIMEOUT_S:g} s of the end",
         )
-    count = len(records)
-    different = [
-        rank
-        for rank, each in others.items()
-        if each.steps != own.steps or len(each.seconds) != count
-    ]
+    different = []
+    for other, times in others.items():
+        if times.steps != own.steps or len(times.seconds) != len(records):
+            different.append(other)
     if different:
         return alone(
             records, world_size, f"{_ranks(different)} recorded different steps than rank 0"
         )
-    times = (own, *others.values())
-    all_seconds = zip(*(time.seconds for time in times), strict=True)
-    # If one of them is unknown, so is the longest.
-    longest = []
-    for second in all_seconds:
-        longest.append(
-            None if None in second else max(seconds for seconds in second if seconds is not None)
-        )
-    slow = straggler_message(own, others)
-    known = sorted(
-        (time.until_backward, time.node)
-        for time in times
-        if time.until_backward is not None and time.node
-    )
+    return _slowest(records, own, others)
+
+
+def _slowest(records: Sequence[Record], own: Times, others: dict[int, Times]) -> Gathered:
+    """Return the records with the longest time of each step; if one of its times is unknown, so is
+    the longest.
+    """
+    everyone = (own, *others.values())
+    slowest = []
+    for record, *seconds in zip(records, *(times.seconds for times in everyone), strict=True):
+        longest = None if None in seconds else max(seconds)
+        slowest.append(record._replace(seconds=longest))
+    until_backward: dict[str, float] = {}
+    for times in everyone:
+        if times.until_backward is not None and times.node:
+            longest = max(times.until_backward, until_backward.get(times.node, 0.0))
+            until_backward[times.node] = longest
+    straggler = straggler_note(own, others)
     return Gathered(
-        [
-            record._replace(seconds=seconds)
-            for record, seconds in zip(records, longest, strict=True)
-        ],
-        f"the longest of {world_size} processes, step by step",
-        (slow,) if slow else (),
-        {node: seconds for seconds, node in known},
+        slowest,
+        f"the longest of {len(everyone)} processes, step by step",
+        (straggler,) if straggler else (),
+        until_backward,
     )
 
 
 def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
     """Return this process's records, with the reason why the others' are missing."""
     of = f"the first of {world_size} processes"
-    return Gathered(records, of, (f"step times are those of {of}, not the longest of all: {why}",))
+    return Gathered(
+        records, of, (Note("ranks-not-gathered", {"processes": world_size, "why": why}),)
+    )
 
 
 def open_store() -> Any:
@@ -271,13 +273,13 @@ def collect_times(
     return times, missing
 
 
-def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
-    """Return a warning that names the straggler; None without one."""
+def straggler_note(own: Times, others: dict[int, Times]) -> Note | None:
+    """Return a note that names the straggler; None without one."""
     everyone = {0: own, **others}
     known = {}
-    for rank, each in everyone.items():
-        if each.until_backward is not None:
-            known[rank] = each.until_backward
+    for rank, times in everyone.items():
+        if times.until_backward is not None:
+            known[rank] = times.until_backward
     steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
     if len(known) < len(everyone) or not steps:
         return None
@@ -287,13 +289,16 @@ def straggler_message(own: Times, others: dict[int, Times]) -> str | None:
     if not slow or len(slow) * 2 > len(known):
         return None
     worst = max(slow, key=lambda rank: known[rank])
-    verb = "is a straggler" if len(slow) == 1 else "are stragglers"
-    where = ", ".join(dict.fromkeys(node for rank in slow if (node := everyone[rank].node)))
-    who = f"{_ranks(slow)}{f' on {where}' if where else ''}"
-    return (
-        f"{who} {verb}: up to {known[worst]:.3g} s from step start to backward pass (typical"
-        f" {usual:.3g} s); this delays the other ranks by {(known[worst] - usual) / step:.0%} of"
-        " each step"
+    nodes = dict.fromkeys(everyone[rank].node for rank in slow if everyone[rank].node)
+    return Note(
+        "stragglers",
+        {
+            "who": f"{_ranks(slow)} on {', '.join(nodes)}" if nodes else _ranks(slow),
+            "verb": "is a straggler" if len(slow) == 1 else "are stragglers",
+            "longest": known[worst],
+            "usual": usual,
+            "percent": 100 * (known[worst] - usual) / step,
+        },
     )
 
 

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from tprimat.notes import Note, Told
+from tprimat.notes import Note
 from tprimat.record.clocks import Clock
 from tprimat.record.wall_time import Pause
 from tprimat.results.account import EntryKind
@@ -88,7 +88,7 @@ class Recorder:
 
     Attributes:
         records: so far.
-        warnings: doubts about the times.
+        doubts: about the times and the gradient norms.
         not_finite: steps whose loss or gradient norm is NaN or infinite.
         laps: of steps in which lap() was called, the time from the step's start to there, s.
         waits: by the last step of each record, how long its steps waited for data, s; none if the
@@ -101,7 +101,7 @@ class Recorder:
         self, clock: Clock, sink: Callable[[Record], None] | None = None, *, takes_laps: bool = True
     ) -> None:
         self.records: list[Record] = []
-        self.warnings: list[Told] = []
+        self.doubts: list[Note] = []
         self.laps: list[float] = []
         self.waits: dict[int, float] = {}
         self.ends: dict[int, float] = {}
@@ -244,9 +244,7 @@ class Recorder:
                 self._drop_marks(f"the device did not answer within {timeout_s:g} s")
         self._running = False
         if norms := sorted({*self.not_finite["grad_norm"]}):
-            self.warnings.append(
-                f"gradient norm not finite (NaN or infinite) in {format_steps(norms)}"
-            )
+            self.doubts.append(Note("grad-norm-infinite", {"steps": format_steps(norms)}))
         self._position = None
 
     def _drop_marks(self, reason: str) -> None:
@@ -258,9 +256,8 @@ class Recorder:
                 self._record(Record(step, window, None, None, learning_rate, None))
         self._marks.clear()
         if untimed:
-            self.warnings.append(
-                f"{format_steps(untimed)} without time, loss and gradient norm: {reason}"
-            )
+            fields = {"steps": format_steps(untimed), "why": reason}
+            self.doubts.append(Note("steps-unread", fields))
 
     def _resolve_mark(self, mark: _Mark) -> None:
         if self._position is None or self._position[0] is mark:
@@ -282,7 +279,7 @@ class Recorder:
             time: float | None = round(seconds / window, NANOSECONDS)
             if seconds < SHORTEST_STEP * window:
                 time = None
-                self.warnings.append(f"step {step} without a time: the clock did not advance")
+                self.doubts.append(Note("step-untimed", {"step": step}))
             self.ends[step] = total + passed
             if waited is not None:
                 self.waits[step] = waited
@@ -313,7 +310,7 @@ class Recorder:
         apart = abs(clock_seconds - host_seconds)
         if apart > NEGLIGIBLE_S and apart > DISAGREEMENT * host_seconds:
             times = {"seconds": clock_seconds, "host": host_seconds}
-            self.warnings.append(Note("timer-mismatch", {"clock": self._clock.name, **times}))
+            self.doubts.append(Note("timer-mismatch", {"clock": self._clock.name, **times}))
 
 
 def series(records: Sequence[tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:

@@ -15,7 +15,7 @@ import msgspec
 
 from tprimat import files
 from tprimat.errors import TensorPrimatError
-from tprimat.notes import noted
+from tprimat.notes import Note, noted
 from tprimat.record.folders import JOURNALS
 from tprimat.record.journal import SUFFIX, UNNAMED, VERSION, JournalHeader, Update
 from tprimat.record.outcome import KILLED, RUNNING
@@ -30,7 +30,7 @@ from tprimat.store.history import clear_unfinished
 from tprimat.store.naming import file_name
 from tprimat.text import counted, plain
 
-RECOVERED = "recovered from the training's journal, step by step"
+RECOVERED = Note("recovered")
 
 BROKEN = ".unreadable"
 """Ending of a journal that can't be read: it is reported once, and kept."""
@@ -78,11 +78,8 @@ def names(folder: Path) -> set[str]:
         return set()
     try:
         with os.scandir(place) as entries:
-            return {
-                entry.name
-                for entry in entries
-                if _OWN.fullmatch(entry.name) and entry.is_file(follow_symlinks=False)
-            }
+            own = [entry for entry in entries if _OWN.fullmatch(entry.name)]
+            return {entry.name for entry in own if entry.is_file(follow_symlinks=False)}
     except OSError:
         return set()
 
@@ -159,7 +156,7 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
     updates = []
     pauses = []
     decode_record = msgspec.json.Decoder(_Record).decode
-    warnings = []
+    notes = [RECOVERED]
     for line in lines[1:-1]:
         try:
             if line.startswith(b"{"):
@@ -167,18 +164,18 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
                 # Writing the result may have been interrupted, and begun again with another end.
                 final = entry.final or final
                 setup = entry.run or setup
-                updates += [entry.update] if entry.update else []
-                pauses += [entry.pause] if entry.pause else []
+                if entry.update:
+                    updates.append(entry.update)
+                if entry.pause:
+                    pauses.append(entry.pause)
             else:
                 record = decode_record(line)
-                if (
-                    record[0] <= (records[-1][0] if records else 0)
-                    or not 1 <= record[1] <= LARGEST_COUNT
-                ):
+                newest = records[-1][0] if records else 0
+                if record[0] <= newest or not 1 <= record[1] <= LARGEST_COUNT:
                     raise ValueError("steps must rise")
                 records.append(record)
         except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
-            warnings.append("the journal is damaged: later steps are lost")
+            notes.append(Note("journal-damaged"))
             break
     if final is not None:
         return final, True
@@ -191,7 +188,7 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
         status=outcome.status,
         status_reason=outcome.reason,
         ending=outcome.ending,
-        notes=noted((*setup.notes, RECOVERED, *warnings)),
+        notes=noted((*setup.notes, *notes)),
         timeline=_timeline(setup, records, pauses),
         **series(records),
     )
@@ -246,14 +243,12 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
                 breakdown=update.breakdown or {},
                 notes=update.notes or (),
             )
-    stale = (
-        f"native_metrics and breakdown cover the first {covered} of {len(updates)} recorded epochs"
-    )
-    return msgspec.structs.replace(
-        setup,
-        epochs=(*setup.epochs, *(update.epoch for update in updates)),
-        notes=noted((*setup.notes, stale)) if 0 < covered < len(updates) else setup.notes,
-    )
+    notes = setup.notes
+    if 0 < covered < len(updates):
+        stale = Note("epochs-uncovered", {"covered": covered, "epochs": len(updates)})
+        notes = noted((*notes, stale))
+    epochs = (*setup.epochs, *(update.epoch for update in updates))
+    return msgspec.structs.replace(setup, epochs=epochs, notes=notes)
 
 
 def _recover_one(path: Path, folder: Path, ended: str | None) -> Recovered | None:
@@ -337,11 +332,8 @@ def _turn_into_result(path: Path, file: IO[bytes], folder: Path) -> Recovered:
     elif not file.closed:
         with contextlib.suppress(OSError):
             # Should this command be ended between the result and the journal's end.
-            file.write(
-                (b"" if content.endswith(b"\n") else b"\n")
-                + msgspec.json.encode({"final": run})
-                + b"\n"
-            )
+            final = msgspec.json.encode({"final": run}) + b"\n"
+            file.write(final if content.endswith(b"\n") else b"\n" + final)
     try:
         saved = store.save(run, folder)
     except TensorPrimatError as error:

@@ -24,28 +24,32 @@ COVERS = (
 )
 
 
+_SIZES = (
+    "global_batch_size",
+    "micro_batch_size",
+    "sequence_length",
+    "num_gpus",
+    "num_layers",
+    "hidden_size",
+    "num_attention_heads",
+)
+
+
 def contradictions(known: Run, shown: Run) -> list[Note]:
     """Return a warning for each size that the caller states otherwise than the training shows
     it.
     """
-    sections = (
+    notes = []
+    for stated, shows in (
         (known.training_config, shown.training_config),
         (known.model_config, shown.model_config),
-    )
-    sizes = (
-        "global_batch_size micro_batch_size sequence_length num_gpus num_layers hidden_size"
-        " num_attention_heads"
-    )
-    return [
-        Note(
-            "stated-against-seen",
-            {"name": name, "stated": stated, "seen": f"the training shows {seen}"},
-        )
-        for section in sections
-        for name in sizes.split()
-        for stated, seen in [[getattr(each, name, None) for each in section]]
-        if None not in (stated, seen) and stated != seen
-    ]
+    ):
+        for name, value in stated.known().items():
+            seen = getattr(shows, name)
+            if name in _SIZES and seen not in (None, value):
+                fields = {"name": name, "stated": value, "seen": f"the training shows {seen}"}
+                notes.append(Note("stated-against-seen", fields))
+    return notes
 
 
 def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:

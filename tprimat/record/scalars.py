@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from tprimat.notes import Note
 from tprimat.record.clocks import Scalars
 from tprimat.record.recorder import Values
 
@@ -80,17 +81,18 @@ class StepValues:
             else:
                 self.rate = float(rate)
 
-    def warnings(self, *, has_steps: bool) -> list[str]:
+    def notes(self, *, has_steps: bool) -> list[Note]:
         """Return what is unknown or doubtful of the values."""
         never = {}
         for what, why in self._absent.items():
             if has_steps and what not in self.seen:
                 never[what] = why
-        warnings = [f"{what} unknown: {why}" for what, why in {**never, **self._rejected}.items()]
+        notes = []
+        for what, why in {**never, **self._rejected}.items():
+            notes.append(Note("step-values-unknown", {"what": what, "why": why}))
         if has_steps and not self.is_global and LOSS in self.seen:
-            processes = f"the first of {self._processes} processes"
-            warnings.append(f"loss_values are those of {processes}, not the mean over all")
-        return warnings
+            notes.append(Note("loss-of-one-process", {"processes": self._processes}))
+        return notes
 
     def _read(
         self, losses: Sequence[Any], scale: float, norm: Any

@@ -11,6 +11,7 @@ import msgspec
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
+from tprimat.notes import Note
 from tprimat.results.fields import FieldValues
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import NEEDED, names
@@ -163,15 +164,15 @@ def name_of(shape: ModelConfig, module: Any) -> str:
     return type(module).__name__
 
 
-def missing(shape: ModelConfig) -> str | None:
-    """Return a warning that says why this shape has no FLOPs; None if nothing is missing."""
+def missing(shape: ModelConfig) -> Note | None:
+    """Return a note that says why this shape has no FLOPs; None if nothing is missing."""
     unknown = [name for name in NEEDED if getattr(shape, name) is None]
     if not unknown or shape.num_experts is not None:
         return None
     if len(unknown) == len(NEEDED):
-        return "the model's shape is unknown: no FLOPs, no MFU; pass model_config="
-    whose = shape.source or "model_config"
-    return f"{' and '.join(unknown)} unknown from {whose}: no FLOPs, no MFU; pass model_config="
+        return Note("shape-unknown")
+    fields = {"names": " and ".join(unknown), "origin": shape.source or "model_config"}
+    return Note("shape-incomplete", fields)
 
 
 def _translated(value_of: Any, called: Mapping[str, str], source: str) -> ModelConfig:
@@ -192,7 +193,7 @@ def _translated(value_of: Any, called: Mapping[str, str], source: str) -> ModelC
     if kind in _GATED.split():
         fields["gated_ffn"] = True
     elif kind in _OF_EXPERTS.split():
-        fields |= _with_experts(value_of, kind, layers or 0)
+        fields |= _with_experts(value_of, kind)
     # Rather no FLOPs than those of another model: experts, and layers whose matrices or windows
     # aren't known to be alike, are left to the argument model_config.
     elif kind is not None or any((_plain(value_of(name)) or 0) > 1 for name in _EXPERTS):
@@ -205,23 +206,18 @@ def _translated(value_of: Any, called: Mapping[str, str], source: str) -> ModelC
         raise _wrong(str(error)) from None
 
 
-def _with_experts(value_of: Any, kind: str, layers: int) -> FieldValues:
+def _with_experts(value_of: Any, kind: str) -> FieldValues:
     """Return the fields of a model with experts, of one of the types that are known."""
-    fields = {
-        field: next(
-            (value for name in called if (value := _plain(value_of(name))) is not None), None
-        )
-        for field, called in _FURTHER.items()
-    }
-    fields["num_experts"] = next(
-        (each for name in _EXPERTS if (each := _plain(value_of(name)))), None
-    )
-    if (shared := _plain(value_of("n_shared_experts"))) and fields[
-        "shared_expert_ffn_hidden_size"
-    ] is None:
-        fields["shared_expert_ffn_hidden_size"] = (
-            shared * (fields["expert_ffn_hidden_size"] or 0) or None
-        )
+    fields: FieldValues = {}
+    for field, called in _FURTHER.items():
+        values = [_plain(value_of(name)) for name in called]
+        fields[field] = next((value for value in values if value is not None), None)
+    counts = [_plain(value_of(name)) for name in _EXPERTS]
+    fields["num_experts"] = next(filter(None, counts), None)
+    shared = _plain(value_of("n_shared_experts"))
+    if shared and fields["shared_expert_ffn_hidden_size"] is None:
+        width = shared * (fields["expert_ffn_hidden_size"] or 0)
+        fields["shared_expert_ffn_hidden_size"] = width or None
     if isinstance(dense := value_of("mlp_only_layers"), list):
         fields["num_dense_layers"] = len(dense)
     if fields["key_value_lora_rank"] is not None:
@@ -234,7 +230,7 @@ def _with_experts(value_of: Any, kind: str, layers: int) -> FieldValues:
     elif isinstance(types, (list, tuple)) and "linear_attention" in types:
         letters = {"linear_attention": "GE", "full_attention": "*E"}
         fields |= {
-            "layer_pattern": "".join(letters.get(each, "?") for each in types),
+            "layer_pattern": "".join(letters.get(name, "?") for name in types),
             "attention_output_gate": True,
         }
     elif fields["state_heads"] is not None or (_plain(value_of("decoder_sparse_step")) or 1) != 1:

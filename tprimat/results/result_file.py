@@ -109,15 +109,15 @@ def runs_of(file: ResultFile) -> tuple[Run, ...]:
     """Return the runs that a file holds, in the order in which they were made."""
     setup = {name: _shared(getattr(file, name)) for name in SETUP_FIELDS}
     runs = []
-    for each in file.runs or (file,):
-        record = {name: _shared(getattr(each, name)) for name in RECORD_FIELDS}
-        own = {name: getattr(each, name, msgspec.UNSET) for name in RUN_VALUES}
+    for stored in file.runs or (file,):
+        record = {name: _shared(getattr(stored, name)) for name in RECORD_FIELDS}
+        own = {name: getattr(stored, name, msgspec.UNSET) for name in RUN_VALUES}
         if msgspec.UNSET not in own.values():
             record["training_config"] = _shared(
                 msgspec.structs.replace(file.training_config, **own)
             )
         # Files of schema 1 have sentences alone.
-        notes = each.notes or tuple(map(note_of, each.warnings))
+        notes = stored.notes or tuple(map(note_of, stored.warnings))
         runs.append(Run(**{**setup, **record, "notes": notes}))
     return tuple(runs)
 
@@ -224,29 +224,29 @@ def _changed(value: Kind, change: Callable[[str], Change | None], field: str = "
     if isinstance(value, str):
         new = to(value)
     elif isinstance(value, dict):
-        new = {to(name): _named(name, each, change, to) for name, each in value.items()}
+        new = {to(name): _named(name, member, change, to) for name, member in value.items()}
     elif (
         isinstance(value, (tuple, list))
         and value
         and isinstance(value[0], (str, msgspec.Struct, dict, tuple, list))
     ):
+        members = []
         # An option and its value are two words of a command.
-        if all(isinstance(each, str) for each in value):
-            words = to("\t".join(value)).split("\t")
-        else:
-            words = []
-        new = type(value)(
-            words if len(words) == len(value) else (_changed(each, change, field) for each in value)
-        )
+        if all(isinstance(member, str) for member in value):
+            members = to("\t".join(value)).split("\t")
+        if len(members) != len(value):
+            members = [_changed(member, change, field) for member in value]
+        new = type(value)(members)
     elif isinstance(value, msgspec.Struct):
         # Numbers and what is empty stay, and of thousands of results they are most.
-        every = msgspec.structs.asdict(value).items()
-        fields = {}
-        for name, each in every:
-            if each and not isinstance(each, _NUMBERS):
-                fields[name] = _changed(each, change, name)
-        changed = {name: each for name, each in fields.items() if each is not getattr(value, name)}
-        new = msgspec.structs.replace(value, **changed) if changed else value
+        changed = {}
+        for name, member in msgspec.structs.asdict(value).items():
+            if member and not isinstance(member, _NUMBERS):
+                other = _changed(member, change, name)
+                if other is not member:
+                    changed[name] = other
+        if changed:
+            new = msgspec.structs.replace(value, **changed)
     kept: Kind = new if new is not value and new != value else value
     return kept
 
@@ -274,11 +274,10 @@ def json_schema() -> JsonObject:
 def _arranged(fields: JsonObject) -> JsonObject:
     """Return fields in the order in which a person reads them: setup, values, series, runs."""
     if "runs" in fields:
-        fields["runs"] = [_arranged(each) for each in fields["runs"]]
-    middle = [name for name in fields if name not in (*FIELD_ORDER, *SERIES, "runs")]
-    return {
-        name: fields[name] for name in (*FIELD_ORDER, *middle, *SERIES, "runs") if name in fields
-    }
+        fields["runs"] = [_arranged(run) for run in fields["runs"]]
+    ends = (*SERIES, "runs")
+    middle = [name for name in fields if name not in (*FIELD_ORDER, *ends)]
+    return {name: fields[name] for name in (*FIELD_ORDER, *middle, *ends) if name in fields}
 
 
 _ENTRY = frozenset(Entry.__struct_fields__)

@@ -1,4 +1,4 @@
-"""Result files without `schema_version`: those of an earlier tool, read with a warning for every
+"""Result files without `schema_version`: those of an earlier tool, read with a note for every
 doubt.
 
 Three forms are known, each one JSON object that holds the times of the steps:
@@ -8,7 +8,7 @@ Three forms are known, each one JSON object that holds the times of the steps:
     February    step_times, loss_values, learning_rates, software_stack "nemo" or "rocm"
 
 On NVIDIA a callback in the training wrote them, on AMD a reader of Primus logs, and the same key
-means different things. What can't be believed becomes None, with a warning that holds the value.
+means different things. What can't be believed becomes None, with a note that holds the value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from tprimat.catalog import gpus
-from tprimat.notes import noted
+from tprimat.notes import Note, NoteValue, noted
 from tprimat.results.account import Timing
 from tprimat.results.fields import LARGEST_VALUE, Figures, JsonObject
 from tprimat.results.outcome import ending_of
@@ -65,7 +65,7 @@ def decode(content: bytes, name: str) -> tuple[Run, ...]:
 
 
 class _LegacyFile:
-    """A file that becomes a Run; collects the warnings and the names of the missing fields."""
+    """A file that becomes a Run; collects the notes and the names of the missing fields."""
 
     def __init__(self, parsed: JsonObject, file: SourceFile) -> None:
         self.stated = msgspec.convert(parsed, type=schema.Result)
@@ -74,30 +74,29 @@ class _LegacyFile:
         self.device = self.stated.gpu_info.device_name or ""
         self.stack = (self.stated.gpu_info.software_stack or "").lower()
         self.times = tuple(self.stated.step_times or self.stated.raw_step_times)
-        self.warnings: list[str] = []
-        self._warn = self.warnings.append
+        self.notes: list[Note] = []
         self.missing: list[str] = []
         self.unread = _unread(parsed, self.stated, "")
         self.printed = self._printed_values()
 
     def run(self) -> Run:
-        """Return the run, with all warnings. Raises msgspec.ValidationError for values that can't
+        """Return the run, with all notes. Raises msgspec.ValidationError for values that can't
         be.
         """
         stated = self.stated
-        if (
-            stated.step_times
-            and stated.raw_step_times
-            and stated.step_times != stated.raw_step_times
-        ):
-            self._warn("step_times and raw_step_times differ; step_times are used")
+        raw_times = stated.raw_step_times
+        if stated.step_times and raw_times and stated.step_times != raw_times:
+            self._note("legacy-times-differ")
         count = len(self.times)
         framework = self._framework()
         from_log = stated.source == "primus_log_extraction" or framework == "primus"
         # The callback's first forms have raw_step_times and name neither framework nor source.
-        by_callback = not from_log and (
-            framework == "nemo" or (framework is None and bool(stated.raw_step_times))
-        )
+        by_callback = framework == "nemo" or (framework is None and bool(raw_times))
+        timing = Timing()
+        if from_log:
+            timing = schema.LOG_TIMING
+        elif by_callback:
+            timing = schema.CALLBACK_TIMING
         platform = self._platform()
         gpu_info = self._gpu_info(from_log)
         training = self._training_config()
@@ -116,13 +115,7 @@ class _LegacyFile:
             gpu_info=gpu_info,
             training_config=training,
             parallelism_config=self._parallelism(),
-            timing=(
-                schema.LOG_TIMING
-                if from_log
-                else schema.CALLBACK_TIMING
-                if by_callback
-                else Timing()
-            ),
+            timing=timing,
             timestamp=self._timestamp(from_log),
             status="incomplete" if status_reason else "complete",
             ending=ending_of(count, training.max_steps, ended=training.max_steps is None),
@@ -139,8 +132,11 @@ class _LegacyFile:
             lines=(None,) * count,
         )
         self._check_printed_values(training.max_steps)
-        self._warn_of_missing(timed=from_log or by_callback)
-        return msgspec.structs.replace(run, notes=noted(self.warnings))
+        self._note_missing(timed=from_log or by_callback)
+        return msgspec.structs.replace(run, notes=noted(self.notes))
+
+    def _note(self, code: str, **fields: NoteValue) -> None:
+        self.notes.append(Note(code, fields))
 
     def _series(self, name: str, values: list[float | None]) -> tuple[float | None, ...]:
         count = len(self.times)
@@ -148,7 +144,7 @@ class _LegacyFile:
             self.missing.append(name)
             return (None,) * count
         if len(values) != count:
-            self._warn(f"{name} ignored: {len(values)} values for {count} steps")
+            self._note("legacy-series-ignored", series=name, values=len(values), steps=count)
             return (None,) * count
         kept = finite(values)
         lost = []
@@ -156,8 +152,12 @@ class _LegacyFile:
             if pair[0] != pair[1]:
                 lost.append(step)
         if lost:
-            first = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
-            self._warn(f"{name}: NaN or infinite at {len(lost)} of {count} steps ({first})")
+            first = ", ".join(map(str, lost[:5]))
+            if len(lost) > 5:
+                first += ", …"
+            self._note(
+                "legacy-series-not-finite", series=name, lost=len(lost), count=count, steps=first
+            )
         return kept
 
     def _printed_values(self) -> Figures:
@@ -170,38 +170,38 @@ class _LegacyFile:
                     f" `$.performance_metrics.{_quoted(name)}`"
                 )
             if name == "throughput_per_gpu_core":
-                self._warn("throughput_per_gpu_core ignored (not comparable across architectures)")
+                self._note("legacy-core-rate-ignored")
             elif re.fullmatch(r"\w{1,80}", name) is None:
                 self.unread.append(f"performance_metrics.{name}")
             elif value is not None and not abs(value) <= LARGEST_VALUE:
-                self._warn(f"performance_metrics.{name} ignored: not a finite number")
+                self._note("legacy-metric-ignored", metric=name)
             else:
                 figures[name] = None if value is None else float(value)
         return figures
 
     def _platform(self) -> Platform | None:
         if self.device.endswith(schema.INVENTED_DEVICE):
-            # The warning is given with the device's other inventions.
+            # The note is given with the device's other inventions.
             return None
         stated = self.stated.platform or ""
         device = self.device.lower()
         platform = schema.PLATFORMS.get(stated.lower())
-        of_device: Platform | None = (
-            "nvd" if "nvidia" in device else "amd" if device.startswith("amd") else None
-        )
+        of_device: Platform | None = None
+        if "nvidia" in device:
+            of_device = "nvd"
+        elif device.startswith("amd"):
+            of_device = "amd"
         if platform and of_device and platform != of_device:
-            self._warn(
-                f"platform unknown: {_quoted(stated)} contradicts the device {_quoted(device)}"
-            )
+            self._note("legacy-platform-contradicts", stated=_short(stated), device=_short(device))
             return None
         if platform:
             return platform
         if stated.lower() not in schema.UNKNOWN_WORDS:
-            self._warn(f"platform {_quoted(stated)} ignored: not nvd, amd or cpu")
+            self._note("legacy-platform-ignored", stated=_short(stated))
         if of_hardware := of_device or schema.PLATFORMS.get(schema.STACKS.get(self.stack, "")):
             return of_hardware
         if self.named.platform:
-            self._warn(f"platform: {self.named.platform} (from file name)")
+            self._note("legacy-from-name", field="platform", value=self.named.platform)
         return self.named.platform
 
     def _framework(self) -> str | None:
@@ -216,10 +216,7 @@ class _LegacyFile:
         of_stack = schema.FRAMEWORKS[self.stack]
         if named and of_stack != named:
             # The earlier tool wrote "nemo" for whatever ran on NVIDIA, so this is no statement.
-            self._warn(
-                f"framework: {named} (from file name); software_stack {self.stack} ignored: the"
-                " earlier tool wrote it for every run on that platform"
-            )
+            self._note("legacy-framework-from-name", value=named, stack=self.stack)
         return named or of_stack
 
     def _model(self) -> str | None:
@@ -231,30 +228,32 @@ class _LegacyFile:
     def _from_name(self, field: str, value: str | None) -> str | None:
         """Return what the file's name says of a field that the file doesn't state."""
         if value:
-            self._warn(f"{field}: {value} (from file name)")
+            self._note("legacy-from-name", field=field, value=value)
         else:
             self.missing.append(field)
         return value
 
     def _gpu_info(self, from_log: bool) -> GpuInfo:
         if self.device.endswith(schema.INVENTED_DEVICE):
-            self._warn(
-                "gpu_info and platform ignored: without torch, the earlier tool wrote"
-                f" {_quoted(self.device)} for any hardware"
-            )
+            self._note("legacy-device-invented", device=_short(self.device))
             return GpuInfo()
         gpu = self.stated.gpu_info
-        of_version = "cuda" if gpu.cuda_version else "rocm" if gpu.rocm_version else None
-        stack = schema.STACKS.get(self.stack) or of_version
+        stack = schema.STACKS.get(self.stack)
+        if stack is None and gpu.cuda_version:
+            stack = "cuda"
+        elif stack is None and gpu.rocm_version:
+            stack = "rocm"
         version = gpu.software_version or gpu.cuda_version or gpu.rocm_version
         info = GpuInfo(
             **self._known_of("gpu_info", GpuInfo, software_stack=stack, software_version=version)
         )
         if from_log and info.device_name:
-            self._warn("gpu_info may describe the machine that parsed the log")
+            self._note("legacy-gpu-doubtful")
         card = gpus.match(info).gpu
         if card and info.gpu_cores and info.gpu_cores != card.cores:
-            self._warn(f"gpu_cores {info.gpu_cores} ignored: {card.title} has {card.cores}")
+            self._note(
+                "legacy-cores-ignored", cores=info.gpu_cores, gpu=card.title, actual=card.cores
+            )
             return msgspec.structs.replace(info, gpu_cores=None)
         return info
 
@@ -275,15 +274,10 @@ class _LegacyFile:
                 sizes[name] = self._known(f"parallelism_config.{name}", size)
         if not any(sizes.values()):
             self.missing.append("parallelism_config")
-        names = (stated.strategy_name or "", self.stated.training_config.parallel_strategy or "")
-        strategy = next(
-            (
-                plain(name, LONGEST_TEXT)
-                for name in names
-                if name.lower() not in schema.UNKNOWN_WORDS
-            ),
-            None,
-        )
+        strategy = None
+        for name in (stated.strategy_name, self.stated.training_config.parallel_strategy):
+            if strategy is None and (name or "").lower() not in schema.UNKNOWN_WORDS:
+                strategy = plain(name, LONGEST_TEXT)
         return ParallelismConfig(strategy_name=strategy, **sizes)
 
     def _memory(self, from_log: bool, total_gb: float | None) -> MemoryMetrics:
@@ -297,10 +291,7 @@ class _LegacyFile:
             return MemoryMetrics()
         if not from_log:
             if peak := known.pop("peak_memory_allocated_gb", None):
-                self._warn(
-                    f"peak_memory_allocated_gb {peak} ignored: sampled at step ends only, so below"
-                    " the true peak"
-                )
+                self._note("legacy-peak-ignored", peak=peak)
             return MemoryMetrics(**known)
         # A Primus log has one memory figure, `hip mem usage`, in GiB that it labels GB: 191.98
         # "GB" is its total for an MI300X, whose memory is 206.1e9 bytes.
@@ -309,12 +300,9 @@ class _LegacyFile:
         )
         used = round_figure(gib_to_gb(gib))
         if total_gb and used and used > total_gb:
-            self._warn(f"memory in use of {gib} GiB ignored: it exceeds the device's {total_gb} GB")
+            self._note("legacy-memory-ignored", gib=gib, total=total_gb)
             return MemoryMetrics()
-        self._warn(
-            f"the file's allocated memory of {gib} GiB is the device memory in use (hip mem usage):"
-            f" stored as peak_memory_device_used_gb {used}"
-        )
+        self._note("legacy-memory-in-use", gib=gib, used=used)
         return MemoryMetrics(peak_memory_device_used_gb=used or None)
 
     def _timestamp(self, from_log: bool) -> str | None:
@@ -325,15 +313,12 @@ class _LegacyFile:
         try:
             moment = datetime.datetime.fromisoformat(re.sub("Z$", "+00:00", text))
         except ValueError:
-            self._warn(f"timestamp {_quoted(text)} ignored: not a time")
+            self._note("legacy-timestamp-unread", stated=_short(text))
             return None
         if from_log:
-            self._warn(
-                f"timestamp {moment.isoformat()} ignored: it is when the log was parsed, not when"
-                " the run started"
-            )
+            self._note("legacy-timestamp-of-reader", stated=moment.isoformat())
         elif moment.utcoffset() is None:
-            self._warn(f"timestamp {moment.isoformat()} ignored: no time zone")
+            self._note("legacy-timestamp-zoneless", stated=moment.isoformat())
         else:
             return moment.isoformat()
         return None
@@ -343,45 +328,38 @@ class _LegacyFile:
         count = len(times)
         total = math.fsum(times)
         if max_steps is not None and count > max_steps:
-            self._warn(f"the file has {count} step times, but {max_steps} requested steps")
+            self._note("legacy-steps-beyond-plan", steps=count, requested=max_steps)
         printed = self.printed.get("total_steps")
         if printed is not None and printed != count:
-            self._warn(f"total_steps is {printed:.10g} in the file, which has {count} step times")
+            self._note("legacy-steps-contradict", printed=printed, steps=count)
         average = self.printed.get("avg_step_time_seconds")
         if average is not None and not _close(average, total / count):
-            stated = f"avg_step_time_seconds {average} in the file"
             if count > 1 and _close(average, (total - times[0]) / (count - 1)):
-                self._warn(f"step-time mean recomputed: {stated} excludes only step 1 as warm-up")
+                self._note("legacy-mean-recomputed", printed=average)
             else:
-                self._warn(f"{stated} contradicts its step times (mean {total / count:.4g} s)")
+                self._note("legacy-mean-contradicts", printed=average, mean=total / count)
         wall = self.printed.get("total_time_seconds")
         if wall is not None and not _close(wall, total):
-            how = "exceeds" if wall > total else "is below"
-            more = f" by {wall - total:.4g} s: time between steps" if wall > total else ""
-            self._warn(
-                f"total_time_seconds {wall} in the file {how} the sum of its step times"
-                f" ({total:.6g} s){more}"
-            )
+            if wall > total:
+                beyond = wall - total
+                self._note("legacy-total-time-longer", printed=wall, total=total, beyond=beyond)
+            else:
+                self._note("legacy-total-time-shorter", printed=wall, total=total)
 
-    def _warn_of_missing(self, *, timed: bool) -> None:
+    def _note_missing(self, *, timed: bool) -> None:
         missing = [*self.missing, "recomputation", "optimizer", "data", "the model's shape"]
-        self._warn(f"unknown: {', '.join(missing)} (not in the file)")
-        self._warn("no step numbers in the file: counted from 1")
+        self._note("legacy-unknown", names=", ".join(missing))
+        self._note("legacy-steps-counted")
         if not timed:
-            self._warn("step timer scope unknown: the file doesn't name the tool that wrote it")
-        if (
-            self.stated.training_config.num_gpus is None
-            and self.stated.gpu_info.device_count is not None
-        ):
-            self._warn(
-                "num_gpus is not in the file: assumed to be the machine's"
-                f" {self.stated.gpu_info.device_count} devices"
-            )
+            self._note("legacy-timer-unknown")
+        devices = self.stated.gpu_info.device_count
+        if self.stated.training_config.num_gpus is None and devices is not None:
+            self._note("legacy-gpus-assumed", devices=devices)
         if self.unread:
-            names = ", ".join(_quoted(name) for name in self.unread[:8]) + (
-                ", …" if len(self.unread) > 8 else ""
-            )
-            self._warn(f"unused fields of the file: {names}")
+            names = [_quoted(name) for name in self.unread[:8]]
+            if len(self.unread) > 8:
+                names.append("…")
+            self._note("legacy-unused", names=", ".join(names))
 
     def _known_of(self, group: str, kind: type[msgspec.Struct], **derived: Any) -> JsonObject:
         """Return the fields that a kind of group has, as the file states them or as they were
@@ -426,4 +404,8 @@ def _close(printed: float, computed: float) -> bool:
 
 def _quoted(text: str) -> str:
     """Return foreign text for a message: in quotes, so that its end is seen."""
-    return f"'{plain(text, 60)}'"
+    return f"'{_short(text)}'"
+
+
+def _short(text: str) -> str:
+    return plain(text, 60)

@@ -38,12 +38,12 @@ def file_name(run: Run) -> str:
         stem = f"train_{_plain(run.framework or 'unknown')}_{model}"
     # So that results of two platforms can be put into one directory.
     if (stack, usual) == ("rocm", "cuda"):
-        second = "amd"
+        stem += "_amd"
     elif (stack, usual) == ("cuda", "rocm"):
-        second = "nvd"
-    else:
-        second = None
-    return "_".join(filter(None, (stem, second, run.label and _plain(run.label)))) + ".json"
+        stem += "_nvd"
+    if run.label:
+        stem += f"_{_plain(run.label)}"
+    return f"{stem}.json"
 
 
 def difference(run: Run, other: Run) -> str:
@@ -52,34 +52,44 @@ def difference(run: Run, other: Run) -> str:
         if part and part != another:
             return _plain(part)[:_LONGEST_PART]
     pairs = (run.environment.versions, other.environment.versions), (variant(run), variant(other))
-    changed = (
-        f"{name}{value}"
-        for own, others in pairs
-        for name, value in sorted(own.items())
-        if others.get(name) != value
-    )
-    return _plain(next(changed, hashlib.sha256(setup_key(run)).hexdigest()[:8]))[:_LONGEST_PART]
+    for own, others in pairs:
+        for name, value in sorted(own.items()):
+            if others.get(name) != value:
+                return _plain(f"{name}{value}")[:_LONGEST_PART]
+    return hashlib.sha256(setup_key(run)).hexdigest()[:8]
 
 
-def _parts(run: Run) -> tuple[str | None, ...]:
+def _parts(run: Run) -> list[str | None]:
+    """Return what a setup is told by, as parts of a file name; None for what is unknown of it."""
     config = run.training_config
-    compiled = run.framework_config.get("torch_compile")
-    sizes = (
-        (run.num_gpus, "gpus"),
-        (config.global_batch_size, "batch"),
-        (config.micro_batch_size, "micro-batch"),
-        (config.sequence_length, "tokens"),
-    )
-    return (
+    gpu = run.gpu_info.device_name
+    parts = [
         run.platform,
         run.framework,
-        gpus.short_name(run.gpu_info.device_name) if run.gpu_info.device_name else None,
+        gpu and gpus.short_name(gpu),
         run.scale,
         config.precision,
-        *(f"{size}{name}" if size else None for size, name in sizes),
-        None if run.data.seed is None else f"seed{run.data.seed}",
-        None if compiled is None else "compiled" if compiled else "eager",
-    )
+        _with_unit(run.num_gpus, "gpus"),
+        _with_unit(config.global_batch_size, "batch"),
+        _with_unit(config.micro_batch_size, "micro-batch"),
+        _with_unit(config.sequence_length, "tokens"),
+    ]
+    if run.data.seed is None:
+        parts.append(None)
+    else:
+        parts.append(f"seed{run.data.seed}")
+    compiled = run.framework_config.get("torch_compile")
+    if compiled is None:
+        parts.append(None)
+    else:
+        parts.append("compiled" if compiled else "eager")
+    return parts
+
+
+def _with_unit(size: int | None, unit: str) -> str | None:
+    if size:
+        return f"{size}{unit}"
+    return None
 
 
 def _plain(name: str) -> str:

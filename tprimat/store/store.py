@@ -113,11 +113,7 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         content = content.decode("utf-16", errors="replace").encode()
     content = content.removeprefix(codecs.BOM_UTF8)
-    if len(content) > min(MOST_OBJECTS, MOST_VALUES):
-        counts = (content.count(b"{"), content.count(b","))
-    else:
-        counts = (0, 0)
-    if counts[0] > MOST_OBJECTS or counts[1] > MOST_VALUES:
+    if content.count(b"{") > MOST_OBJECTS or content.count(b",") > MOST_VALUES:
         raise _not_a_result(path, "more objects or values than a result has")
     try:
         version = _version(content)
@@ -270,9 +266,7 @@ def _save(
             named, earlier = place(path.with_stem(f"{path.stem}_failed"))
         runs, known = _joined(earlier, run)
         remove_unfinished(path.parent)
-        moved = _write(
-            named, as_file(runs, {id(run): summary} if summary else None), keeps=not earlier
-        )
+        moved = _write(named, as_file(runs, (run, summary) if summary else None), keeps=not earlier)
     return Saved(named, moved, len(runs), known)
 
 
@@ -294,15 +288,12 @@ def amend(path: Path, mark: str, **changes: Any) -> Run | None:
     with files.locked(path.parent):
         runs = _runs_in(path)
         changes = hosts.hidden(changes, hosts.Hosts(path.parent, is_locked=True))
-        amended = []
-        for run in runs:
-            amended.append(
-                msgspec.structs.replace(run, **changes) if fingerprint(run) == mark else run
-            )
-        found = next((new for run, new in zip(runs, amended, strict=True) if run is not new), None)
-        if found is not None:
-            _write(path, as_file(amended))
-        return found
+        for index, run in enumerate(runs):
+            if fingerprint(run) == mark:
+                changed = msgspec.structs.replace(run, **changes)
+                _write(path, as_file((*runs[:index], changed, *runs[index + 1 :])))
+                return changed
+    return None
 
 
 def withdraw(path: Path, marks: Collection[str]) -> None:
@@ -356,7 +347,7 @@ def _has_its_setup(taken: tuple[Run, ...], run: Run) -> bool:
     again = len(taken) == 1 and taken[0].label == run.label and _same_training(taken[0], run)
     # Two runs of a simulator may print the same times; planned steps are the log's own.
     again = again and taken[0].training_config.max_steps == run.training_config.max_steps
-    return again or all(_shares_its_file(each, run) for each in taken)
+    return again or all(_shares_its_file(earlier, run) for earlier in taken)
 
 
 def _shares_its_file(one: Run, other: Run) -> bool:
@@ -369,12 +360,11 @@ def with_its_case(path: Path) -> Path:
     """
     if path.exists():
         return path
-    same = (
-        file
-        for file in (path.parent.iterdir() if path.parent.is_dir() else ())
-        if file.name.casefold() == path.name.casefold()
-    )
-    return next(same, path)
+    if path.parent.is_dir():
+        for file in path.parent.iterdir():
+            if file.name.casefold() == path.name.casefold():
+                return file
+    return path
 
 
 def _base(path: Path) -> str:
@@ -384,31 +374,32 @@ def _base(path: Path) -> str:
     return path.stem[:LONGEST_BASE]
 
 
-def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> ResultFile:
+def as_file(runs: Sequence[Run], known: tuple[Run, Summary] | None = None) -> ResultFile:
     """Return the result file of runs of one setup, in the order in which they were made; raise
     ValueError for several.
 
-    Summaries that are known, by the id of their run, are not computed again.
+    The summary that is known, with its run, is not computed again.
     """
     if len({setup_key(run) for run in runs}) != 1:
         raise ValueError("runs of different configurations cannot share a file")
-    summaries = [(known or {}).get(id(run)) or summarize(run) for run in runs]
-    mean_times = [summary.performance.avg_step_time_seconds or 0.0 for summary in summaries]
     are_unlike = len({run.training_config for run in runs}) > 1
-    recorded = tuple(
-        RecordedRepetition(
-            steady=summary.steady,
-            performance_metrics=rounded(summary.performance),
-            **(
-                {name: getattr(run.training_config, name) for name in RUN_VALUES}
-                if are_unlike
-                else {}
-            ),
-            warnings=run.warnings,
-            **{name: getattr(run, name) for name in RECORD_FIELDS},
+    recorded = []
+    summaries = []
+    for run in runs:
+        summary = known[1] if known and known[0] is run else summarize(run)
+        fields = {name: getattr(run, name) for name in RECORD_FIELDS}
+        if are_unlike:
+            fields |= {name: getattr(run.training_config, name) for name in RUN_VALUES}
+        summaries.append(summary)
+        recorded.append(
+            RecordedRepetition(
+                steady=summary.steady,
+                performance_metrics=rounded(summary.performance),
+                warnings=run.warnings,
+                **fields,
+            )
         )
-        for run, summary in zip(runs, summaries, strict=True)
-    )
+    mean_times = [summary.performance.avg_step_time_seconds or 0.0 for summary in summaries]
     measured = [index for index, time in enumerate(mean_times) if time] or range(len(runs))
     chosen = measured[stats.median_index([mean_times[index] for index in measured])]
     warnings = dict.fromkeys((*runs[chosen].warnings, *summaries[chosen].warnings))
@@ -417,7 +408,7 @@ def as_file(runs: Sequence[Run], known: Mapping[int, Summary] | None = None) -> 
         warnings=tuple(warnings),
         steady=recorded[chosen].steady,
         performance_metrics=recorded[chosen].performance_metrics,
-        runs=recorded,
+        runs=tuple(recorded),
     )
 
 
@@ -449,7 +440,7 @@ def _runs_in(path: Path) -> tuple[Run, ...]:
 
 def _runs_to_join(path: Path, run: Run) -> tuple[Run, ...]:
     runs = _runs_in(path)
-    if all(_shares_its_file(each, run) for each in runs):
+    if all(_shares_its_file(earlier, run) for earlier in runs):
         return runs
     return ()
 
@@ -458,12 +449,13 @@ def _joined(earlier: tuple[Run, ...], run: Run) -> tuple[tuple[Run, ...], bool]:
     """Return earlier runs with a new one, and whether it was among them: a log that is read again
     is no second run.
     """
-    same = next((index for index, each in enumerate(earlier) if _same_training(each, run)), None)
-    if same is None:
-        return (*earlier, run), False
-    # Of a log that was read while it was written, and of one that was cut, the longer one counts.
-    longer = earlier[same] if len(earlier[same].steps) > len(run.steps) else run
-    return (*earlier[:same], longer, *earlier[same + 1 :]), True
+    for index, other in enumerate(earlier):
+        if _same_training(other, run):
+            # Of a log that was read while it was written, and of one that was cut, the longer one
+            # counts.
+            longer = max(run, other, key=lambda read: len(read.steps))
+            return (*earlier[:index], longer, *earlier[index + 1 :]), True
+    return (*earlier, run), False
 
 
 def _same_training(first: Run, second: Run) -> bool:
@@ -472,12 +464,9 @@ def _same_training(first: Run, second: Run) -> bool:
     """
     if not first.source or not second.source:
         return False
-    hashes = [[file.sha256 for file in run.source.files] for run in (first, second) if run.source]
-    if (
-        all(hashes)
-        and hashes[0] == hashes[1]
-        and (first.steps, first.lines) == (second.steps, second.lines)
-    ):
+    hashes = [file.sha256 for file in first.source.files]
+    is_same_content = bool(hashes) and hashes == [file.sha256 for file in second.source.files]
+    if is_same_content and (first.steps, first.lines) == (second.steps, second.lines):
         return True
     length = min(len(first.steps), len(second.steps))
     if {first.source.kind, second.source.kind} != {"log"}:

@@ -29,6 +29,7 @@ from tprimat.frameworks.loops import processes
 from tprimat.frameworks.loops.processes import joined
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.machine import page_cache
+from tprimat.notes import Note
 from tprimat.record import ranks
 from tprimat.record.ranks import Process, from_environment
 from tprimat.results.run import MemoryMetrics
@@ -187,7 +188,7 @@ class Training(EpochRecorder):
         if self._files and self.request.drop_caches:
             problem = page_cache.drop_caches(self._files)
             if problem and index == 0:
-                self.problems.append(f"--drop-caches: {problem}")
+                self.problems.append(Note("caches-not-dropped", {"why": problem}))
         return page_cache.cached_share(self._files)
 
 

@@ -13,6 +13,7 @@ from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK
 from tprimat.frameworks.encdec.request import DROPOUT, OPTIMIZER, EncDecRequest
 from tprimat.machine import page_cache
 from tprimat.machine.telemetry import trace
+from tprimat.notes import Note
 from tprimat.record import describe
 from tprimat.record.loop import LoopRecorder
 from tprimat.record.progress import reporter
@@ -71,7 +72,7 @@ class EpochRecorder(LoopRecorder):
         epochs: those that have ended, warm-up included.
         memory: of the process that needs most, once all have ended.
         loss_scale, skipped_steps: of fp16; None otherwise.
-        problems: warnings so far.
+        problems: notes so far.
     """
 
     _absent: Mapping[str, str] = {}  # nothing clips the gradient, so it has no norm
@@ -90,7 +91,7 @@ class EpochRecorder(LoopRecorder):
         self.memory: MemoryMetrics | None = None
         self.loss_scale: float | None = None
         self.skipped_steps: int | None = None
-        self.problems: list[str] = []
+        self.problems: list[Note] = []
 
     def utilisation(self, began: float, ended: float) -> float | None:
         """Return the GPUs' mean utilization between two moments, percent; None if nothing read
@@ -198,30 +199,25 @@ class EpochRecorder(LoopRecorder):
             "read_gb_per_second_per_worker": _ratio(amount / self.request.num_gpus, epoch.read_s),
         }
 
-    def warnings(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Return what is doubtful or unknown."""
-        warnings = list(self.problems)
+        notes = list(self.problems)
         measured = self.measured
         took = self.total.wall_s
         sampler = self.recording.sampler
         unknown = sampler and (sampler.unknown or sampler.gpus_unknown)
         if unknown and self.request.platform != "cpu":
-            warnings.append(f"GPU utilization unknown: {unknown}")
+            notes.append(Note("utilization-unread", {"why": unknown}))
         if self.skipped_steps:
-            warnings.append(
-                f"{self.skipped_steps} steps changed no weights: their fp16 gradients overflowed"
-                " and the loss scale was lowered; their time is included"
-            )
+            notes.append(Note("gradients-overflowed", {"steps": self.skipped_steps}))
         if not measured:
-            warnings.append("no epoch after the warm-up was measured: no samples/s")
+            notes.append(Note("no-epoch-measured"))
         elif took < SHORTEST_MEASURE_S:
-            warnings.append(
-                f"the measured epochs took {units.duration(took)} in all; a reliable result needs "
-                f"{units.duration(SHORTEST_MEASURE_S)} or more (--num-samples, --epochs)"
-            )
+            least = units.duration(SHORTEST_MEASURE_S)
+            notes.append(Note("epochs-too-short", {"took": units.duration(took), "least": least}))
         if self.request.data_dir is not None:
-            warnings += cache_warnings([epoch.cached_share for epoch in measured])
-        return warnings
+            notes += cache_notes([epoch.cached_share for epoch in measured])
+        return notes
 
 
 def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
@@ -254,19 +250,15 @@ def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
     )
 
 
-def cache_warnings(shares: Sequence[float | None]) -> list[str]:
+def cache_notes(shares: Sequence[float | None]) -> list[Note]:
     """Return what the page cache did to a training, from the share of the data in it before each
     measured epoch.
     """
     known = [share for share in shares if share is not None]
     if len(known) < len(shares):
-        return ["the page cache may have helped: how much of the data lay in it isn't known here"]
+        return [Note("page-cache-unknown")]
     if known and max(known) > page_cache.MIN_SHARE:
-        return [
-            f"the page cache helped: before a measured epoch up to {_share(max(known))} of the data"
-            " lay in memory, so this isn't the storage's own speed (--drop-caches empties it"
-            " before each epoch)"
-        ]
+        return [Note("page-cache-helped", {"share": _share(max(known))})]
     return []
 
 

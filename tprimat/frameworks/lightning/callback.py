@@ -15,6 +15,7 @@ from lightning.pytorch.callbacks import Callback
 from tprimat.errors import UsageError
 from tprimat.frameworks.lightning.description import describe
 from tprimat.frameworks.lightning.step_metrics import ABSENT, StepMetrics
+from tprimat.notes import Note
 from tprimat.record import outcome
 from tprimat.record.options import Benchmark
 from tprimat.record.ranks import Process
@@ -127,9 +128,9 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
         else:
             self._recorder.pause("checkpoint")
 
-    def warnings(self) -> Sequence[str]:
+    def notes(self) -> Sequence[Note]:
         """Return what is doubtful of the steps' values."""
-        return self._metrics.warnings()
+        return self._metrics.notes()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """Write the result."""

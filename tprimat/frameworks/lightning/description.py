@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tprimat.notes import Note, NoteValue, Told, noted
+from tprimat.notes import Note, NoteValue, noted
 from tprimat.record import shapes
 from tprimat.record.describe import (
     number,
@@ -23,7 +23,7 @@ from tprimat.record.describe import (
     parameter_dtypes,
     recomputation,
 )
-from tprimat.record.options import is_count
+from tprimat.record.options import argument_missing, is_count
 from tprimat.results.run import (
     Data,
     ModelConfig,
@@ -59,9 +59,9 @@ sequences.
 
 def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConfig) -> Run:
     """Return all that can be known of a training before its first step."""
-    warnings: list[Told] = []
-    sizes, parallelism = _sizes(trainer, _parallelism(trainer), stated, warnings)
-    precision, detail = _precision(trainer, module, platform, warnings)
+    notes: list[Note] = []
+    sizes, parallelism = _sizes(trainer, _parallelism(trainer), stated, notes)
+    precision, detail = _precision(trainer, module, platform, notes)
     seed = os.environ.get("PL_GLOBAL_SEED", "")
     shape = shapes.of_module(module) or ModelConfig()
     if type(trainer.strategy).__name__ in _WHOLE_ON_EACH_RANK:
@@ -83,7 +83,7 @@ def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConf
         parallelism_config=parallelism,
         optimizer=_optimizer(trainer),
         data=Data(kind="mock" if is_mock else None),
-        notes=noted(warnings),
+        notes=noted(notes),
     )
 
 
@@ -124,7 +124,7 @@ def _parallelism(trainer: Any) -> ParallelismConfig:
 
 
 def _sizes(
-    trainer: Any, parallelism: ParallelismConfig, stated: TrainingConfig, warnings: list[Told]
+    trainer: Any, parallelism: ParallelismConfig, stated: TrainingConfig, notes: list[Note]
 ) -> tuple[TrainingConfig, ParallelismConfig]:
     """Return batch and sequence: what the caller states, else what the data module or the loader is
     configured with.
@@ -151,21 +151,19 @@ def _sizes(
         )
         fields: dict[str, NoteValue] = {"name": "global_batch_size", "seen": seen}
         fields["stated"] = stated.global_batch_size
-        warnings.append(Note("stated-against-seen", fields))
+        notes.append(Note("stated-against-seen", fields))
     names = ("seq_length", "sequence_length", "seq_len")
     length = next((size for name in names if (size := _count(data, name))), stated.sequence_length)
     for name, size in (("global_batch_size", whole), ("sequence_length", length)):
         if size is None:
-            warnings.append(
-                f"{name} unknown: neither an argument nor in the trainer's configuration; "
-                f"pass {name}= to BenchmarkCallback"
-            )
+            why = "neither an argument nor in the trainer's configuration; "
+            notes.append(argument_missing(name, name, "BenchmarkCallback", why))
     sizes = TrainingConfig(global_batch_size=whole, micro_batch_size=micro, sequence_length=length)
     return sizes, msgspec.structs.replace(parallelism, gradient_accumulation_steps=accumulation)
 
 
 def _precision(
-    trainer: Any, module: Any, platform: Platform, warnings: list[Told]
+    trainer: Any, module: Any, platform: Platform, notes: list[Note]
 ) -> tuple[str | None, str | None]:
     """Return the precision of the matrix products, and its name in the framework."""
     detail = str(getattr(trainer, "precision", None) or "") or None
@@ -184,9 +182,8 @@ def _precision(
     if precision == "fp32":
         precision, detail = of_fp32(detail, platform)
     if precision is None:
-        warnings.append(
-            f"precision of the matrix products unknown: the trainer says {detail or 'nothing'}"
-        )
+        why = f"the trainer says {detail or 'nothing'}"
+        notes.append(Note("precision-unknown", {"why": why}))
     return precision, detail
 
 

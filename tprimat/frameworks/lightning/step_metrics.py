@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from tprimat.notes import Note, NoteValue
 from tprimat.record.lifecycle import Recording
 from tprimat.record.recorder import Values, format_steps
 from tprimat.record.scalars import LOSS, NORM
@@ -89,28 +90,19 @@ class StepMetrics:
             grad_norm = self._take_new(NORM, self._module.grad_norm)
         return self._values.of(losses, grad_norm, scale)
 
-    def warnings(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Return what is doubtful of the steps so far."""
-        warnings = []
+        notes = []
         if self._partial:
-            warnings.append(
-                f"{format_steps(self._partial)} of fewer than"
-                f" {self._trainer.accumulate_grad_batches} micro-batches (the end of an epoch): the"
-                " global batch size varies, so there is no throughput in tokens; let"
-                " limit_train_batches be a multiple of accumulate_grad_batches"
-            )
+            fields: dict[str, NoteValue] = {"steps": format_steps(self._partial)}
+            fields["accumulated"] = self._trainer.accumulate_grad_batches
+            notes.append(Note("batch-is-short", fields))
         if self._most_steps_per_batch > 1:
-            warnings.append(
-                f"up to {self._most_steps_per_batch} optimizer steps in one call of training_step:"
-                " steps are counted as trainer.global_step counts them, a record averages those of"
-                " one call, and the sequences per step are unknown"
-            )
+            notes.append(Note("several-steps-a-call", {"steps": self._most_steps_per_batch}))
         if self.saved_within:
-            warnings.append(
-                f"the time of {format_steps(self.saved_within)} includes saving a checkpoint, "
-                "which the training does within it"
-            )
-        return warnings
+            steps = format_steps(self.saved_within)
+            notes.append(Note("checkpoint-within-steps", {"steps": steps}))
+        return notes
 
     def _look_for_logged(self) -> None:
         results = getattr(self._trainer, "_results", None) or {}

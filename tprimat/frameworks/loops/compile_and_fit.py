@@ -18,7 +18,7 @@ import torch
 
 from tprimat.frameworks.loops import cross_entropy, half_linear, recipe
 from tprimat.frameworks.loops.recipe import Recipe
-from tprimat.notes import noted
+from tprimat.notes import Note, noted
 from tprimat.record.outcome import is_out_of_memory
 from tprimat.record.ranks import Process
 from tprimat.results.fields import COMPILE_TIME
@@ -36,8 +36,7 @@ SPARE = 0.03
 COMMUNICATION_BYTES = 2e9
 """What NCCL takes, if several GPUs train."""
 
-FAILED = "torch.compile failed: "
-ELSEWHERE = f"{FAILED}it failed in another process"
+ELSEWHERE = Note("compiler-failed", {"why": "it failed in another process"})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,22 +88,15 @@ def prepare(training: Recipe, process: Process) -> Prepared:
         if fits or problem is not None:
             break
     if seconds is not None and not fits and problem is None:
-        problem = "compiled layers run out of memory"
+        problem = Note("compiled-out-of-memory")
     setup = stated(training.setup(), seconds, problem, is_chunked=request.compiled)
     if checkpointed and request.recomputation != "full":
-        setup = msgspec.structs.replace(
-            setup,
-            notes=noted(
-                (
-                    *setup.notes,
-                    "activations are recomputed: no micro-batch fits the GPU's memory without",
-                )
-            ),
-        )
+        notes = noted((*setup.notes, Note("activations-recomputed")))
+        setup = msgspec.structs.replace(setup, notes=notes)
     return Prepared(training, module, setup)
 
 
-def stated(setup: Run, seconds: float | None, problem: str | None, *, is_chunked: bool) -> Run:
+def stated(setup: Run, seconds: float | None, problem: Note | None, *, is_chunked: bool) -> Run:
     """Return what a result states of a training: that it is compiled and how long that took, or why
     it is not.
     """
@@ -116,7 +108,7 @@ def stated(setup: Run, seconds: float | None, problem: str | None, *, is_chunked
         native_metrics={COMPILE_TIME: round(seconds, 3)}
         if seconds is not None and problem is None
         else {},
-        notes=noted([] if problem is None else [f"eager, since {problem}"]),
+        notes=noted([] if problem is None else [problem]),
     )
 
 
@@ -146,9 +138,10 @@ def uncompile(module: Any) -> None:
     cross_entropy.install(module)
 
 
-def failure_of(error: BaseException) -> str:
-    """Return how a compiler failed, for a warning."""
-    return FAILED + (str(error).strip().splitlines() or [""])[0][:200] or type(error).__name__
+def failure_of(error: BaseException) -> Note:
+    """Return the note on how a compiler failed."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return Note("compiler-failed", {"why": lines[0][:200]})
 
 
 def _candidates(training: Recipe) -> Iterator[tuple[int, bool]]:
@@ -166,7 +159,7 @@ def _candidates(training: Recipe) -> Iterator[tuple[int, bool]]:
 
 def _attempt(
     module: Any, training: Recipe, process: Process, *, may_fail: bool = False
-) -> tuple[bool, str | None, float]:
+) -> tuple[bool, Note | None, float]:
     """Try a micro-batch on every process; return whether it fits, why it failed otherwise, and the
     seconds it took.
     """

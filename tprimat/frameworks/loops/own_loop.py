@@ -19,6 +19,7 @@ from tprimat.frameworks.loops.processes import joined, this_one
 from tprimat.frameworks.loops.recipe import Recipe
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import Request
+from tprimat.notes import Note
 from tprimat.record import describe, loop
 from tprimat.record.outcome import is_out_of_memory
 from tprimat.record.progress import reporter
@@ -119,7 +120,7 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
 
 def _first_micro_batch(
     engine: Engine, training: Recipe, process: Process
-) -> tuple[float, str | None]:
+) -> tuple[float, Note | None]:
     """Compile by a micro-batch that changes no weights; return the seconds that it took, and why it
     failed.
     """

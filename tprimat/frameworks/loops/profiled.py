@@ -20,7 +20,7 @@ from tprimat.analysis.traces.breakdown import Breakdown, breakdown_of
 from tprimat.frameworks import profiling
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.request import NSYS, TORCH, TRACED, WINDOW, Request
-from tprimat.notes import noted
+from tprimat.notes import Note, noted
 from tprimat.read.kineto.timeline import read_timeline
 from tprimat.results.run import Run
 from tprimat.results.trace import Trace
@@ -116,7 +116,7 @@ def _switch_roctx(on: bool) -> None:
         )
 
 
-def read_trace(path: str) -> tuple[Trace | None, list[str]]:
+def read_trace(path: str) -> tuple[Trace | None, list[Note]]:
     """Return where the time of the profiled steps goes, by a trace of torch.profiler, and what is
     doubtful of it.
     """
@@ -125,8 +125,9 @@ def read_trace(path: str) -> tuple[Trace | None, list[str]]:
     breakdown = Breakdown()
     breakdown.add(timeline)
     trace = breakdown.trace()
-    none = "no breakdown: the trace has no GPU work" if trace is None else None
-    return trace, [f"--profile {TORCH}: {each}" for each in (*doubts, none) if each]
+    if trace is None:
+        doubts = [*doubts, "no breakdown: the trace has no GPU work"]
+    return trace, [Note("profile-doubt", {"profiler": TORCH, "problem": doubt}) for doubt in doubts]
 
 
 @dataclasses.dataclass
@@ -152,9 +153,9 @@ class Window:
     _time_is_up: bool = dataclasses.field(default=False, init=False)
     _opened_at: int | None = dataclasses.field(default=None, init=False)
     _last: int = dataclasses.field(default=0, init=False)
-    _problem: str | None = dataclasses.field(default=None, init=False)
+    _problem: Note | None = dataclasses.field(default=None, init=False)
     _trace: Trace | None = dataclasses.field(default=None, init=False)
-    _doubts: list[str] = dataclasses.field(default_factory=list, init=False)
+    _doubts: list[Note] = dataclasses.field(default_factory=list, init=False)
 
     def reached(self, step: int) -> str | None:
         """Return why the training is to end early after a step; None to go on.
@@ -209,9 +210,8 @@ class Window:
         try:
             yield
         except Exception as error:  # noqa: BLE001 - whatever a profiler raises, what was measured before it holds
-            self._problem = f"--profile {self.kind}: {type(error).__name__}: {error}".splitlines()[
-                0
-            ]
+            problem = f"{type(error).__name__}: {error}".splitlines()[0]
+            self._problem = Note("profile-doubt", {"profiler": self.kind, "problem": problem})
 
 
 def window(

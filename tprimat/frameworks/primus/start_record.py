@@ -17,7 +17,7 @@ import msgspec
 from tprimat import files
 from tprimat.catalog import gpus
 from tprimat.errors import UnreadableError
-from tprimat.notes import Told, noted
+from tprimat.notes import Note, noted
 from tprimat.read.parsing.text import Line
 from tprimat.redaction import REMOVED, redacted
 from tprimat.results.fields import JsonObject
@@ -145,10 +145,9 @@ def applied(run: Run, record: StartRecord) -> Run:
             and logged != recorded
             and not _same_gpu(logged, recorded)
         ):
-            warning = (
-                f"the record beside the log ignored: it says {name} {recorded}, the log {logged}"
-            )
-            return msgspec.structs.replace(run, notes=noted((*run.notes, warning)))
+            fields = {"field": name, "recorded": recorded, "logged": logged}
+            ignored = Note("start-record-contradicts", fields)
+            return msgspec.structs.replace(run, notes=noted((*run.notes, ignored)))
     training = run.training_config.over(
         msgspec.structs.replace(record.training_config, **dict.fromkeys(_NOT_FILLED))
     )
@@ -185,9 +184,9 @@ def applied(run: Run, record: StartRecord) -> Run:
             configured.append("the model's shape")
     named = record.gpu_info.device_name is not None
     answered = _ANSWERED if named else _ANSWERED[:1]
-    notes: list[Told] = [note for note in run.notes if note.code not in answered]
+    notes = [note for note in run.notes if note.code not in answered]
     if configured:
-        notes.append(f"not in the log, from the record of the start: {', '.join(configured)}")
+        notes.append(Note("from-start-record", {"facts": ", ".join(configured)}))
     if run.source is not None and not run.source.command:
         changes["source"] = msgspec.structs.replace(run.source, command=record.command)
     return msgspec.structs.replace(run, notes=noted(notes), **changes)

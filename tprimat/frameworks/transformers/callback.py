@@ -22,6 +22,7 @@ from transformers import TrainerCallback
 
 from tprimat.errors import UsageError
 from tprimat.frameworks.transformers.description import NAME, describe, sizes_of
+from tprimat.notes import Note
 from tprimat.record import outcome
 from tprimat.record.options import Benchmark
 from tprimat.record.ranks import Process
@@ -54,7 +55,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
     _name, _heading = NAME, HEADING
     _optimizer: Any = None
     _norm: Any = None
-    _loss_doubt: str | None = None
+    _loss_doubt: dict[str, float] | None = None
     _undo = contextlib.ExitStack()
 
     def note_grad_norm(self, norm: Any) -> None:
@@ -244,29 +245,21 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         own = statistics.fmean(returned)
         tolerance = ALONE_TOLERANCE if self._args.world_size == 1 else AMONG_OTHERS_TOLERANCE
         if abs(reference - own) > ROUNDED + tolerance * abs(reference):
-            self._loss_doubt = (
-                f"the model returns {own:.4f} on average, and the Trainer logs {reference:.4f}"
-            )
+            self._loss_doubt = {"own": own, "logged": reference}
             self._values.is_global = True
 
-    def warnings(self) -> list[str]:
+    def notes(self) -> list[Note]:
         """Return what is doubtful of the losses and of the batch."""
-        warnings = []
+        notes = []
         if self._loss_doubt is not None:
             if self._each_step_is_logged:
                 instead = ": losses from the Trainer's log are used"
             else:
                 instead = ""
-            warnings.append(
-                f"the model's losses differ from the training loss: {self._loss_doubt}{instead}"
-            )
+            notes.append(Note("losses-differ", {**self._loss_doubt, "instead": instead}))
         if self._recording and self._recording.batch_varies:
-            warnings.append(
-                "the last steps of an epoch have fewer sequences, so there is no throughput in"
-                " tokens: set dataloader_drop_last and make the epoch a multiple of the global"
-                " batch"
-            )
-        return warnings
+            notes.append(Note("epoch-ends-short"))
+        return notes
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tprimat.notes import noted
+from tprimat.notes import Note, noted
 from tprimat.record import shapes
 from tprimat.record.describe import (
     of_fp32,
@@ -17,6 +17,7 @@ from tprimat.record.describe import (
     recomputation,
     undivided,
 )
+from tprimat.record.options import argument_missing
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
 
 NAME = "TrainerBenchmarkCallback"
@@ -33,14 +34,13 @@ def describe(
     args: Any, model: Any, optimizer: Any, stated: TrainingConfig, platform: Any, max_steps: int
 ) -> Run:
     """Return all that can be known of a training before its first step."""
-    warnings = []
+    notes = []
     # Not the stated sizes, so that it is seen if they differ from these.
     sizes = sizes_of(args, TrainingConfig())
     strategy = _strategy(args)
     if stated.sequence_length is None:
-        warnings.append(
-            f"sequence_length unknown: not in TrainingArguments; pass sequence_length= to {NAME}"
-        )
+        why = "not in TrainingArguments; "
+        notes.append(argument_missing("sequence_length", "sequence_length", NAME, why))
     parallelism = undivided(strategy, args.world_size, args.gradient_accumulation_steps)
     shape = (shapes.of_module(model) if model is not None else None) or ModelConfig()
     if (
@@ -53,12 +53,12 @@ def describe(
         parallelism = ParallelismConfig(
             strategy_name=strategy, gradient_accumulation_steps=args.gradient_accumulation_steps
         )
-        warnings.append(f"parallelism unknown: pass setup= to {NAME}")
+        notes.append(argument_missing("parallelism", "setup", NAME))
     elif model is not None and strategy in ("single process", "DDP"):
         shape = shapes.with_parameters(shape, model)
     precision, detail = _precision(args, model, platform)
     if precision is None:
-        warnings.append(f"precision of the matrix products unknown: {detail or 'nothing says it'}")
+        notes.append(Note("precision-unknown", {"why": detail or "nothing says it"}))
     return Run(
         framework="transformers",
         model_config=shape,
@@ -79,7 +79,7 @@ def describe(
         ),
         # The Trainer compiles what it has made of the model.
         framework_config={"torch_compile": True} if args.torch_compile else {},
-        notes=noted(warnings),
+        notes=noted(notes),
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 from tprimat.analysis.summary import summarize
 from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.machine.telemetry.trace import REPLAYED, Sample, Trace
-from tprimat.notes import noted
+from tprimat.notes import Note, noted
 from tprimat.record.telemetry import energy, findings, series
 from tprimat.record.telemetry.energy import Energy
 from tprimat.record.telemetry.timeline import Timeline, within
@@ -21,28 +21,48 @@ from tprimat.results.fields import Figures
 from tprimat.results.run import Run
 from tprimat.results.telemetry import VALID_ENERGY, Telemetry
 
-EXCLUDED_BY_GPUS = (
+EXCLUDED_BY_GPUS: tuple[str, ...] = (
     "CPUs and memory of the host",
     "fans",
     "network",
     "losses of power supplies",
     "other machines",
 )
-EXCLUDED_BY_CPUS = ("board, disks, fans and network", "losses of power supplies")
+EXCLUDED_BY_CPUS: tuple[str, ...] = ("board, disks, fans and network", "losses of power supplies")
+
+_OF_STEADY_STEPS = (
+    "energy_joules",
+    "measured_tokens",
+    "joules_per_token",
+    "measured_seconds",
+    "energy_error_joules",
+    "mean_power_watts",
+    "mean_power_watts_per_gpu",
+    "cpu_mean_power_watts",
+)
+"""Metrics of the steady steps alone: of a whole process they would be other figures."""
 
 
 def disturbance(samples: Sequence[Sample], start: float, end: float) -> Disturbance:
     """Return what else used the CPU between two moments on time.perf_counter(), s."""
     shares = findings.cpu_shares(samples, start, end)
-    known = [sample.cpu for sample in samples if sample.cpu is not None]
-    others = shares.get("others")
-    stolen = shares.get("stolen")
-    return Disturbance(
-        other_programs_cpu_share=None if others is None else round(others, 4),
-        steal_cpu_share=None if stolen is None else round(stolen, 4),
-        load_average_at_start=known[0].load_average if known else None,
-        cpu_frequency_mhz=known[-1].frequency_mhz if known else None,
+    states = [sample.cpu for sample in samples if sample.cpu is not None]
+    disturbed = Disturbance(
+        other_programs_cpu_share=_share(shares, "others"), steal_cpu_share=_share(shares, "stolen")
     )
+    if not states:
+        return disturbed
+    return msgspec.structs.replace(
+        disturbed,
+        load_average_at_start=states[0].load_average,
+        cpu_frequency_mhz=states[-1].frequency_mhz,
+    )
+
+
+def _share(shares: dict[str, float], name: str) -> float | None:
+    if name in shares:
+        return round(shares[name], 4)
+    return None
 
 
 def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> Run:
@@ -52,19 +72,20 @@ def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> 
     on this machine.
     """
     trace = sampler.so_far()
-    unread = [
-        sampler.unknown,
-        f"GPUs: {sampler.gpus_unknown}" if run.platform != "cpu" and sampler.gpus_unknown else None,
-    ]
-    unknown = (*filter(None, unread), *(trace.header.unknown if trace else ()))
+    unknown = []
+    if sampler.unknown:
+        unknown.append(sampler.unknown)
+    if run.platform != "cpu" and sampler.gpus_unknown:
+        unknown.append(f"GPUs: {sampler.gpus_unknown}")
+    if trace is not None:
+        unknown += trace.header.unknown
     if trace is None or not steps.steps or len(trace.samples) < 2:
-        why = "fewer than two readings during the training" if trace else None
-        return msgspec.structs.replace(
-            run, telemetry=Telemetry(unknown=(*unknown, *filter(None, [why])))
-        )
+        if trace is not None:
+            unknown.append("fewer than two readings during the training")
+        return msgspec.structs.replace(run, telemetry=Telemetry(unknown=tuple(unknown)))
     if REPLAYED in unknown:
-        run = msgspec.structs.replace(run, notes=noted((*run.notes, REPLAYED)))
-    return with_trace(run, steps, trace, processes_here, unknown)
+        run = msgspec.structs.replace(run, notes=noted((*run.notes, Note("telemetry-replayed"))))
+    return with_trace(run, steps, trace, processes_here, tuple(unknown))
 
 
 def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run:
@@ -76,33 +97,25 @@ def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run
     """
     whole = Timeline((run.steps[-1] if run.steps else 1,), (ended,), (ended - began,), began)
     known = joined(run, whole, sampler, run.num_gpus or 1)
-    issues = (
-        msgspec.structs.replace(issue, first_step=None, last_step=None)
-        for issue in known.telemetry.issues
-    )
-    of_process = (
-        *(
-            "energy_joules",
-            "measured_tokens",
-            "joules_per_token",
-            "measured_seconds",
-            "energy_error_joules",
-        ),
-        # Means from the start of the process, while those of other results are of the steady steps.
-        *("mean_power_watts", "mean_power_watts_per_gpu", "cpu_mean_power_watts"),
-    )
+    issues = []
+    for issue in known.telemetry.issues:
+        stepless = msgspec.structs.replace(issue, first_step=None, last_step=None)
+        if stepless not in issues:
+            issues.append(stepless)
+    figures = {}
+    for name, value in known.energy_metrics.items():
+        if name not in _OF_STEADY_STEPS:
+            figures[name] = value
     return msgspec.structs.replace(
         known,
-        energy_metrics={
-            name: value for name, value in known.energy_metrics.items() if name not in of_process
-        },
+        energy_metrics=figures,
         telemetry=msgspec.structs.replace(
             known.telemetry,
             energy_code=known.telemetry.energy_code and "no-step-times",
             energy_reason="the log doesn't state when its steps ran",
             energy_covers=None,
             energy_excludes=(),
-            issues=tuple(dict.fromkeys(issues)),
+            issues=tuple(issues),
             steps=(),
             series={},
         ),
@@ -115,49 +128,35 @@ def with_trace(
     """Return a run with what a trace says of it; see joined()."""
     known = summarize(run).steady
     steady = steps.part(known.first_step or steps.steps[0], known.last_step or steps.steps[-1])
-    steady = steady if steady.steps else steps
+    if not steady.steps:
+        steady = steps
+    measured = _energy(run, trace, steady, processes_here, unknown)
     inside = within(trace.samples, steps.began, steps.ends[-1])
-    of_gpus = bool(trace.header.gpus)
-    if of_gpus:
-        measured = energy.of_gpus(trace.samples, trace.header.gpus, steady, processes_here)
-    elif run.platform != "cpu":
-        # Never the CPU's energy in the place of the GPUs'.
-        why = next((text for text in unknown if text.startswith("GPUs: ")), "GPUs: no GPU was read")
-        measured = Energy("partitioned" if "partition" in why else "no-counter", why)
-    else:
-        measured = energy.of_cpu(trace.samples, steady)
-    elsewhere = (run.num_gpus or processes_here) > processes_here or len(run.environment.nodes) > 1
-    if elsewhere and measured.joules is not None:
-        measured = Energy(
-            "devices-missing",
-            f"the {'G' if of_gpus else 'C'}PUs of the other machines were not read",
-        )
+    interval = None
+    if len(inside) > 1:
+        interval = round((inside[-1].at - inside[0].at) / (len(inside) - 1), 3)
     axis, values = series.join(trace.samples, steps)
-    times = [sample.at for sample in inside]
     telemetry = Telemetry(
-        interval_seconds=round((times[-1] - times[0]) / (len(times) - 1), 3)
-        if len(times) > 1
-        else None,
+        interval_seconds=interval,
         samples=len(inside),
         devices=trace.header.gpus,
         energy_code=measured.code,
         energy_reason=measured.reason,
-        energy_covers=(
-            "the GPUs that train"
-            if of_gpus
-            else "CPU packages and memory, other programs' share included"
-        )
-        if measured.code in VALID_ENERGY
-        else None,
-        energy_excludes=(EXCLUDED_BY_GPUS if of_gpus else EXCLUDED_BY_CPUS)
-        if measured.code in VALID_ENERGY
-        else (),
         throttle_shares=_throttle_shares(inside),
         issues=tuple(findings.find(trace, steps, steady)),
         unknown=unknown or trace.header.unknown,
         steps=axis,
         series=values,
     )
+    if measured.code in VALID_ENERGY:
+        covers = "CPU packages and memory, other programs' share included"
+        excludes = EXCLUDED_BY_CPUS
+        if trace.header.gpus:
+            covers = "the GPUs that train"
+            excludes = EXCLUDED_BY_GPUS
+        telemetry = msgspec.structs.replace(
+            telemetry, energy_covers=covers, energy_excludes=excludes
+        )
     return msgspec.structs.replace(
         run,
         telemetry=telemetry,
@@ -170,22 +169,44 @@ def with_trace(
     )
 
 
+def _energy(
+    run: Run, trace: Trace, steady: Timeline, processes_here: int, unknown: tuple[str, ...]
+) -> Energy:
+    """Return the energy of what trains over the steady steps, or why it is unknown."""
+    if trace.header.gpus:
+        measured = energy.of_gpus(trace.samples, trace.header.gpus, steady, processes_here)
+        what = "GPUs"
+    elif run.platform != "cpu":
+        # Never the CPU's energy in the place of the GPUs'.
+        why = next((text for text in unknown if text.startswith("GPUs: ")), "GPUs: no GPU was read")
+        return Energy("partitioned" if "partition" in why else "no-counter", why)
+    else:
+        measured = energy.of_cpu(trace.samples, steady)
+        what = "CPUs"
+    elsewhere = (run.num_gpus or processes_here) > processes_here or len(run.environment.nodes) > 1
+    if elsewhere and measured.joules is not None:
+        return Energy("devices-missing", f"the {what} of the other machines were not read")
+    return measured
+
+
 def _metrics(run: Run, measured: Energy, steady: Timeline, trace: Trace) -> Figures:
     if measured.joules is None:
         return {}
     seconds = steady.running_s()
-    windows = dict(zip(run.steps, run.window_steps, strict=True))
-    count = sum(windows[step] for step in steady.steps)
-    tokens = None if run.tokens_per_step is None else float(run.tokens_per_step * count)
     watts = measured.joules / seconds
-    metrics = {
+    metrics: Figures = {
         "energy_joules": round(measured.joules, 3),
         "energy_error_joules": round(measured.error_joules, 3),
         "measured_seconds": round(seconds, 3),
-        "measured_tokens": tokens,
-        "joules_per_token": None if tokens is None else float(f"{measured.joules / tokens:.6g}"),
+        "measured_tokens": None,
+        "joules_per_token": None,
         "mean_power_watts": round(watts, 1),
     }
+    if run.tokens_per_step is not None:
+        windows = dict(zip(run.steps, run.window_steps, strict=True))
+        tokens = float(run.tokens_per_step * sum(windows[step] for step in steady.steps))
+        metrics["measured_tokens"] = tokens
+        metrics["joules_per_token"] = float(f"{measured.joules / tokens:.6g}")
     if trace.header.gpus:
         metrics["mean_power_watts_per_gpu"] = round(watts / len(trace.header.gpus), 1)
         on_host = energy.of_cpu(trace.samples, steady)
@@ -200,14 +221,16 @@ def _power_and_clock(samples: Sequence[Sample]) -> Figures:
     if not gpus:
         return {}
     lowest = min(gpus, key=lambda gpu: gpu.power_cap_w or float("inf"))
-    clocks = [gpu.clock_mhz for gpu in gpus if gpu.clock_mhz is not None]
-    known = {
+    figures = {
         "power_cap_watts": lowest.power_cap_w,
         "power_default_watts": lowest.power_default_w,
-        "clock_mhz": round(statistics.fmean(clocks), 1) if clocks else None,
+        "clock_mhz": None,
         "clock_max_mhz": lowest.clock_max_mhz,
     }
-    return {name: value for name, value in known.items() if value is not None}
+    clocks = [gpu.clock_mhz for gpu in gpus if gpu.clock_mhz is not None]
+    if clocks:
+        figures["clock_mhz"] = round(statistics.fmean(clocks), 1)
+    return {name: value for name, value in figures.items() if value is not None}
 
 
 def _throttle_shares(samples: Sequence[Sample]) -> dict[str, float]:

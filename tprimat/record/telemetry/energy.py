@@ -18,7 +18,14 @@ from typing import NamedTuple
 
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import Sample
-from tprimat.record.telemetry.timeline import Timeline, around
+from tprimat.record.telemetry.timeline import (
+    CLOCK_JUMP,
+    Rows,
+    Timeline,
+    around,
+    clock_jumps,
+    rows_of,
+)
 from tprimat.results.telemetry import VALID_ENERGY
 
 TOLERANCE, TOLERANCE_OF_ONE = 0.1, 0.5
@@ -102,41 +109,37 @@ def of_gpus(
 
     `expected` is the number of processes that train here, one per GPU.
     """
-    if any(later.at <= earlier.at for earlier, later in itertools.pairwise(samples)):
-        return Energy(
-            "clock-jump",
-            "the timestamps of the readings don't increase: the machine's clock was changed",
-        )
+    if clock_jumps(samples):
+        return Energy("clock-jump", CLOCK_JUMP)
     start = steady.intervals()[0][0]
     end = steady.ends[-1]
     covered = around(samples, start, end)
     if len(covered) < 2 or covered[0].at > start or covered[-1].at < end:
         return Energy("no-counter", "the readings don't cover the steady-state steps")
-    states = {each: [(s.at, g) for s in covered for g in s.gpus if g.id == each] for each in ids}
-    missing = [each for each, rows in states.items() if len(rows) < len(covered)]
+    rows = rows_of(covered, ids)
+    missing = [name for name in ids if len(rows[name]) < len(covered)]
     if missing or len(ids) != expected:
         text = (
             f"{len(ids) - len(missing)} GPUs report during the whole training, {expected} train"
             " here"
         )
         return Energy("devices-missing", text)
-    if any(row.partitioned for rows in states.values() for _, row in rows):
+    states = [gpu for readings in rows.values() for _, gpu in readings]
+    if any(gpu.partitioned for gpu in states):
         return Energy(
             "partitioned",
             "the counter of a GPU in MIG mode covers all its instances, those of others too",
         )
-    if swapped := _swapped(states):
+    if swapped := _swapped(rows):
         return Energy("devices-swapped", swapped)
-    if idle := [each for each, rows in states.items() if _is_idle(steady.running(rows))]:
-        return Energy(
-            "wrong-device",
-            f"GPU {short_id(idle[0])} is idle while the steps run: it isn't the one that trains",
-        )
-    parts = [_of_gpu(each, rows, steady) for each, rows in states.items()]
-    if any(row.counter_is_shared for rows in states.values() for _, row in rows):
-        return _of_packages(
-            {rows[0][1].index: part for rows, part in zip(states.values(), parts, strict=True)}
-        )
+    for name in ids:
+        if _is_idle(steady.running(rows[name])):
+            text = f"GPU {short_id(name)} is idle while the steps run: it isn't the one that trains"
+            return Energy("wrong-device", text)
+    parts = [_of_gpu(name, rows[name], steady) for name in ids]
+    if any(gpu.counter_is_shared for gpu in states):
+        indices = [rows[name][0][1].index for name in ids]
+        return _of_packages(dict(zip(indices, parts, strict=True)))
     return _sum(parts)
 
 
@@ -147,20 +150,20 @@ def of_cpu(samples: Sequence[Sample], steady: Timeline) -> Energy:
     start = steady.intervals()[0][0]
     end = steady.ends[-1]
     rows = []
-    for s in around(samples, start, end):
-        if s.cpu is not None and s.cpu.energy_j:
-            rows.append((s.at, s.cpu))
+    for sample in around(samples, start, end):
+        if sample.cpu is not None and sample.cpu.energy_j:
+            rows.append((sample.at, sample.cpu))
     if len(rows) < 2 or rows[0][0] > start or rows[-1][0] < end:
         return Energy("no-counter", "no RAPL counter could be read over the steady-state steps")
     names = sorted(set.intersection(*(set(cpu.energy_j) for _, cpu in rows)))
     parts = []
     for name in names:
-        counter = unwrapped(
-            [(at, cpu.energy_j[name]) for at, cpu in rows], rows[0][1].energy_range_j.get(name)
-        )
-        parts.append(
-            _within_error(counter, steady, name) if isinstance(counter, Counter) else counter
-        )
+        readings = [(at, cpu.energy_j[name]) for at, cpu in rows]
+        counter = unwrapped(readings, rows[0][1].energy_range_j.get(name))
+        if isinstance(counter, Counter):
+            parts.append(_within_error(counter, steady, name))
+        else:
+            parts.append(counter)
     if parts:
         return _sum(parts)
     return Energy("no-counter", "RAPL's counters changed while they were read")
@@ -190,7 +193,7 @@ def unwrapped(readings: Readings, top: float | None) -> Counter | Energy:
     return Counter(times, joules, wraps)
 
 
-def _of_gpu(name: str, rows: Sequence[tuple[float, GpuState]], steady: Timeline) -> Energy:
+def _of_gpu(name: str, rows: Rows, steady: Timeline) -> Energy:
     counted = [(at, gpu.energy_j) for at, gpu in rows if gpu.energy_j is not None]
     drawn = [(at, gpu.power_w) for at, gpu in rows if gpu.power_w is not None]
     newest = rows[-1][1]
@@ -296,13 +299,12 @@ def _of_packages(parts: Mapping[int, Energy]) -> Energy:
     `parts` is by the number of a die in the order of PCI addresses, in which the dies of a package
     are adjacent.
     """
-    pairs = [(parts.get(index - index % 2), parts.get(index - index % 2 + 1)) for index in parts]
-    if all(
-        one and other and (one.joules is None) != (other.joules is None) for one, other in pairs
-    ):
-        refused = [part for part in parts.values() if part.joules is None]
-        if all(part.code in ("counter-stuck", "no-counter") for part in refused):
-            return _sum([part for part in parts.values() if part.joules is not None])
+    counted = {index for index, part in parts.items() if part.joules is not None}
+    refused = set(parts) - counted
+    # Of dies 2 and 3, which are neighbors, exactly one has a counter: 2 ^ 1 is 3, and 3 ^ 1 is 2.
+    codes = {parts[index].code for index in refused}
+    if refused == {index ^ 1 for index in counted} and codes <= {"counter-stuck", "no-counter"}:
+        return _sum([parts[index] for index in parts if index in counted])
     text = (
         "one counter covers two dies (MI250, MI250X), of which not both train: the other's share is"
         " unknown"
@@ -320,16 +322,15 @@ def _sum(parts: Sequence[Energy]) -> Energy:
     return Energy(weakest.code, weakest.reason, joules, error)
 
 
-def _swapped(states: dict[str, list[tuple[float, GpuState]]]) -> str | None:
+def _swapped(rows: Mapping[str, Rows]) -> str | None:
     """Return a sentence if the counters of two GPUs are swapped, else None."""
-    rows = {}
-    for each, known in states.items():
-        rows[each] = [gpu.energy_j for _, gpu in known if gpu.energy_j is not None]
-    names = [each for each, values in rows.items() if len(values) == len(states[each])]
-    for one, other in itertools.combinations(names, 2):
-        for (a, b), (c, d) in zip(
-            itertools.pairwise(rows[one]), itertools.pairwise(rows[other]), strict=True
-        ):
+    counts = {}
+    for name, readings in rows.items():
+        joules = [gpu.energy_j for _, gpu in readings if gpu.energy_j is not None]
+        if len(joules) == len(readings):
+            counts[name] = list(itertools.pairwise(joules))
+    for one, other in itertools.combinations(counts, 2):
+        for (a, b), (c, d) in zip(counts[one], counts[other], strict=True):
             # Either falls, and goes on near where the other was.
             if (b < a or d < c) and abs(b - c) + abs(d - a) < 0.1 * abs(a - c):
                 return (
@@ -338,7 +339,7 @@ def _swapped(states: dict[str, list[tuple[float, GpuState]]]) -> str | None:
     return None
 
 
-def _is_idle(rows: Sequence[tuple[float, GpuState]]) -> bool:
+def _is_idle(rows: Rows) -> bool:
     known = [gpu.utilisation_percent for _, gpu in rows if gpu.utilisation_percent is not None]
     return len(known) >= LEAST_READINGS and max(known) <= IDLE_PERCENT
 
@@ -348,7 +349,10 @@ def _stands_still(counter: Counter, drawn: Readings) -> bool:
     for (before, low), (at, high) in itertools.pairwise(
         zip(counter.times, counter.joules, strict=True)
     ):
-        still = still + at - before if high == low else 0.0
+        if high == low:
+            still = still + at - before
+        else:
+            still = 0.0
         longest = max(longest, still)
     span = counter.times[-1] - counter.times[0]
     return longest > max(STUCK_SHARE * span, 3.0) and any(watts > 0 for _, watts in drawn)

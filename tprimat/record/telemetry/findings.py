@@ -8,6 +8,7 @@ explains each code.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,14 @@ import msgspec
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import Sample, Trace
 from tprimat.record.telemetry.energy import short_id
-from tprimat.record.telemetry.timeline import Timeline, within
+from tprimat.record.telemetry.timeline import (
+    CLOCK_JUMP,
+    Rows,
+    Timeline,
+    clock_jumps,
+    rows_of,
+    within,
+)
 from tprimat.results.telemetry import TelemetryIssue
 
 SIDE = 12
@@ -50,7 +58,6 @@ _THROTTLING = {
 }
 
 Severity = Literal["warning", "info"]
-Rows = Sequence[tuple[float, GpuState]]
 DeviceRows = Mapping[str, Rows]
 
 
@@ -58,133 +65,25 @@ def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue
     """Return the events of all steps, warnings first, a kind once per time; clocks are compared in
     `steady` ones.
     """
-    if any(later.at <= earlier.at for earlier, later in itertools.pairwise(trace.samples)):
-        text = "the timestamps of the readings don't increase: the machine's clock was changed"
-        return [TelemetryIssue(code="clock-jump", text=text)]
+    if clock_jumps(trace.samples):
+        return [TelemetryIssue(code="clock-jump", text=CLOCK_JUMP)]
     start = steps.began
     end = steps.ends[-1]
     samples = within(trace.samples, start, end)
-    rows = {}
-    for gpu in trace.header.gpus:
-        rows[gpu] = [(s.at, g) for s in samples for g in s.gpus if g.id == gpu]
+    events = _Events(rows_of(samples, trace.header.gpus), samples, steps, steady)
     issues = [
-        *_power_caps(rows, steps),
-        *(issue for code in _THROTTLING for issue in _throttling(code, rows, steps)),
-        *_clock_changes(rows, steps, steady),
-        *_slower_gpus(rows, steady),
-        *_errors(rows, steps),
-        *_lost(rows, samples, steps),
-        *_narrow_links(rows),
-        *_shared_gpus(rows, steps, trace.header.pid),
+        *events.power_caps(),
+        *(issue for code in _THROTTLING for issue in events.throttling(code)),
+        *events.clock_changes(),
+        *events.slower_gpus(),
+        *events.errors(),
+        *events.lost(),
+        *events.narrow_links(),
+        *events.shared_gpus(),
         *_cpu(trace.samples, trace.header.platform == "cpu", start, end),
-        *_cpu_clock(samples, steps, steady),
+        *events.cpu_clock(),
     ]
     return sorted(issues, key=lambda issue: issue.severity != "warning")
-
-
-def _power_caps(rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
-    for (cap, default), devices, first, last in _grouped(
-        rows, lambda gpu: (gpu.power_cap_w, gpu.power_default_w) if gpu.is_capped else None, least=1
-    ):
-        text = f"power cap ({cap:.0f} W of {default:.0f} W){_on(devices, rows)}"
-        yield _issue(
-            "power-cap", text, steps, first, last, rows, devices, value=cap, expected=default
-        )
-
-
-def _throttling(reason: str, rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
-    for _, devices, first, last in _grouped(
-        rows, lambda gpu: reason if reason in gpu.throttle else None
-    ):
-        states = [gpu for device in devices for at, gpu in rows[device] if first <= at <= last]
-        heat = max(
-            (gpu.temperature_c for gpu in states if gpu.temperature_c is not None), default=None
-        )
-        clock = min((gpu.clock_mhz for gpu in states if gpu.clock_mhz is not None), default=None)
-        facts = [
-            f"{heat:.0f} °C" if heat is not None else "",
-            f"down to {clock:,.0f} MHz" if clock else "",
-        ]
-        detail = ", ".join(filter(None, facts))
-        text = f"{_THROTTLING[reason]}{f': {detail}' if detail else ''}{_on(devices, rows)}"
-        yield _issue(reason, text, steps, first, last, rows, devices, value=heat)
-
-
-def _clock_changes(rows: DeviceRows, steps: Timeline, steady: Timeline) -> Iterator[TelemetryIssue]:
-    changes: list[tuple[float, float, float, str]] = []
-    for each, known in rows.items():
-        clocks = [(at, gpu.clock_mhz) for at, gpu in steady.running(known) if gpu.clock_mhz]
-        changes += [(*change, each) for change in changed_levels(clocks)]
-    changes.sort()
-    while changes:
-        at, before, after, _ = changes[0]
-        together = [change for change in changes if change[0] - at < SIDE / 2]
-        changes = [change for change in changes if change not in together]
-        devices = [device for *_, device in together]
-        step, _ = steps.steps_between(at, at)
-        text = (
-            f"clock {'rose' if after > before else 'fell'} {before:,.0f} → {after:,.0f}"
-            f" MHz{_on(devices, rows)}"
-        )
-        yield TelemetryIssue(
-            code="clock-change",
-            text=text,
-            first_step=step,
-            last_step=step,
-            device=devices[0] if len(rows) > 1 and len(devices) == 1 else None,
-            value=after,
-            expected=before,
-        )
-
-
-def changed_levels(values: Sequence[tuple[float, float]]) -> list[tuple[float, float, float]]:
-    """Return changes that last: (time, level before, level after) each, for readings as (time,
-    value).
-
-    Levels are medians of SIDE readings. A change is large, and nearly all readings after it are on
-    one side of those before it; of neighboring candidates the clearest counts.
-    """
-    known = [value for _, value in values]
-    candidates = []
-    for place in range(SIDE, len(known) - SIDE + 1):
-        before = known[place - SIDE : place]
-        after = known[place : place + SIDE]
-        low = statistics.median(before)
-        high = statistics.median(after)
-        if abs(high / low - 1) < LEAST_CLOCK_CHANGE:
-            continue
-        rises = sum((b > a) - (b < a) for a, b in itertools.product(before, after)) / SIDE**2
-        if abs(rises) >= 2 * ORDERED - 1:
-            # How much better two levels describe the readings than one, by absolute deviations.
-            gain = _deviations([*before, *after]) - _deviations(before) - _deviations(after)
-            candidates.append((gain, place, low, high))
-    changes: list[tuple[int, float, float]] = []
-    for _, place, low, high in sorted(candidates, reverse=True):
-        if all(abs(place - other) >= SIDE for other, *_ in changes):
-            changes.append((place, low, high))
-    return [(values[place][0], low, high) for place, low, high in sorted(changes)]
-
-
-def _deviations(values: Sequence[float]) -> float:
-    level = statistics.median(values)
-    return sum(abs(value - level) for value in values)
-
-
-def _slower_gpus(rows: DeviceRows, steady: Timeline) -> Iterator[TelemetryIssue]:
-    means = {}
-    for each, known in rows.items():
-        clocks = [gpu.clock_mhz for _, gpu in steady.running(known) if gpu.clock_mhz]
-        if len(clocks) >= SIDE:
-            means[each] = statistics.fmean(clocks)
-    for each, clock in means.items():
-        others = [other for name, other in means.items() if name != each]
-        if len(others) >= 2 and clock < (1 - LEAST_CLOCK_DIFFERENCE) * (
-            usual := statistics.median(others)
-        ):
-            text = f"GPU {short_id(each)} runs at {clock:,.0f} MHz, the others at {usual:,.0f} MHz"
-            yield TelemetryIssue(
-                code="slower-gpu", text=text, device=each, value=clock, expected=usual
-            )
 
 
 _COUNTERS = (
@@ -196,88 +95,245 @@ _COUNTERS = (
 )
 
 
-def _errors(rows: DeviceRows, steps: Timeline) -> Iterator[TelemetryIssue]:
-    for each, known in rows.items():
-        for field, code, words, severity in _COUNTERS:
-            counts = [
-                (at, count) for at, gpu in known if (count := getattr(gpu, field)) is not None
-            ]
-            risen = []
-            for (_, before), (at, now) in itertools.pairwise(counts):
-                if now > before:
-                    risen.append((at, now - before))
-            if risen:
-                total = sum(count for _, count in risen)
-                text = f"{total:,.0f} × {words} on GPU {short_id(each)}"
-                first = risen[0][0]
-                last = risen[-1][0]
-                yield _issue(
-                    code,
-                    text,
-                    steps,
-                    first,
-                    last,
-                    rows,
-                    [each],
-                    value=total,
-                    severity=severity,
-                    whole=False,
-                )
-        xids = [(at, xid) for at, gpu in known for xid in gpu.xids]
-        if xids:
-            codes = ", ".join(str(xid) for xid in sorted({xid for _, xid in xids}))
-            text = f"driver error on GPU {short_id(each)} (XID {codes})"
-            yield _issue(
-                "xid",
-                text,
-                steps,
-                xids[0][0],
-                xids[-1][0],
-                rows,
-                [each],
-                value=xids[0][1],
-                whole=False,
-            )
+@dataclasses.dataclass(frozen=True)
+class _Events:
+    """The events of a training's GPUs.
 
-
-def _lost(rows: DeviceRows, samples: Sequence[Sample], steps: Timeline) -> Iterator[TelemetryIssue]:
-    for each, known in rows.items():
-        if known and sum(sample.at > known[-1][0] for sample in samples) > LEAST_READINGS:
-            text = f"GPU {short_id(each)} stopped responding to the driver"
-            yield _issue(
-                "gpu-lost", text, steps, known[-1][0], samples[-1].at, rows, [each], whole=False
-            )
-
-
-def _narrow_links(rows: DeviceRows) -> Iterator[TelemetryIssue]:
-    for each, known in rows.items():
-        # A link rests at a lower speed, but keeps its lanes.
-        widths = [gpu.pcie_width for _, gpu in known if gpu.pcie_width]
-        top = max((gpu.pcie_width_max or 0 for _, gpu in known), default=0)
-        if len(widths) >= LEAST_READINGS and max(widths) < top:
-            text = f"PCIe link of GPU {short_id(each)} has {max(widths)} of {top} lanes"
-            yield TelemetryIssue(
-                code="pcie-narrow", text=text, device=each, value=max(widths), expected=top
-            )
-
-
-def _shared_gpus(rows: DeviceRows, steps: Timeline, pid: int | None) -> Iterator[TelemetryIssue]:
-    """Yield processes that come to a GPU after the training has begun: those before it are memory
-    held by others.
+    Attributes:
+        rows: the readings of each GPU, with their times.
+        samples: all readings.
+        steps, steady: all steps, and those in which clocks are compared.
     """
-    for each, known in rows.items():
-        at_start = next((set(gpu.pids) for _, gpu in known if gpu.pids), set())
-        came = _grouped(
-            {each: known},
-            lambda gpu, own=at_start: tuple(sorted(set(gpu.pids or ()) - own)) or None,  # type: ignore[misc]
-        )
-        for pids, devices, first, last in came:
-            named = ", ".join(map(str, pids[:NAMED_PROGRAMS]))
-            text = (
-                f"GPU {short_id(each)} is shared with"
-                f" {'process' if len(pids) == 1 else 'processes'} {named}"
+
+    rows: DeviceRows
+    samples: Sequence[Sample]
+    steps: Timeline
+    steady: Timeline
+
+    def power_caps(self) -> Iterator[TelemetryIssue]:
+        """Yield caps below the factory's limit."""
+        for (cap, default), devices, first, last in _grouped(
+            self.rows,
+            lambda gpu: (gpu.power_cap_w, gpu.power_default_w) if gpu.is_capped else None,
+            least=1,
+        ):
+            text = f"power cap ({cap:.0f} W of {default:.0f} W){self._on(devices)}"
+            yield self._issue("power-cap", text, first, last, devices, value=cap, expected=default)
+
+    def throttling(self, reason: str) -> Iterator[TelemetryIssue]:
+        """Yield when a reason lowers clocks."""
+        for _, devices, first, last in _grouped(
+            self.rows, lambda gpu: reason if reason in gpu.throttle else None
+        ):
+            states = [
+                gpu for device in devices for at, gpu in self.rows[device] if first <= at <= last
+            ]
+            heats = [gpu.temperature_c for gpu in states if gpu.temperature_c is not None]
+            clocks = [gpu.clock_mhz for gpu in states if gpu.clock_mhz is not None]
+            heat = max(heats, default=None)
+            facts = []
+            if heat is not None:
+                facts.append(f"{heat:.0f} °C")
+            lowest = min(clocks, default=0.0)
+            if lowest:
+                facts.append(f"down to {lowest:,.0f} MHz")
+            text = ": ".join(filter(None, (_THROTTLING[reason], ", ".join(facts))))
+            text += self._on(devices)
+            yield self._issue(reason, text, first, last, devices, value=heat)
+
+    def clock_changes(self) -> Iterator[TelemetryIssue]:
+        """Yield changes of clocks that last, those of several GPUs at one time together."""
+        changes: list[tuple[float, float, float, str]] = []
+        for name, readings in self.rows.items():
+            clocks = [
+                (at, gpu.clock_mhz) for at, gpu in self.steady.running(readings) if gpu.clock_mhz
+            ]
+            changes += [(*change, name) for change in changed_levels(clocks)]
+        changes.sort()
+        while changes:
+            at, before, after, _ = changes[0]
+            together = [change for change in changes if change[0] - at < SIDE / 2]
+            changes = [change for change in changes if change not in together]
+            devices = [device for *_, device in together]
+            step, _ = self.steps.steps_between(at, at)
+            issue = _clock_change("clock-change", "clock", step, before, after)
+            if len(self.rows) > 1 and len(devices) == 1:
+                issue = msgspec.structs.replace(issue, device=devices[0])
+            yield msgspec.structs.replace(issue, text=issue.text + self._on(devices))
+
+    def slower_gpus(self) -> Iterator[TelemetryIssue]:
+        """Yield GPUs whose clock is below that of the others."""
+        means = {}
+        for name, readings in self.rows.items():
+            clocks = [gpu.clock_mhz for _, gpu in self.steady.running(readings) if gpu.clock_mhz]
+            if len(clocks) >= SIDE:
+                means[name] = statistics.fmean(clocks)
+        if len(means) < 3:
+            return
+        for name, clock in means.items():
+            usual = statistics.median(mean for other, mean in means.items() if other != name)
+            if clock < (1 - LEAST_CLOCK_DIFFERENCE) * usual:
+                text = (
+                    f"GPU {short_id(name)} runs at {clock:,.0f} MHz, the others at {usual:,.0f} MHz"
+                )
+                yield TelemetryIssue(
+                    code="slower-gpu", text=text, device=name, value=clock, expected=usual
+                )
+
+    def errors(self) -> Iterator[TelemetryIssue]:
+        """Yield counters of errors that have risen, and errors of the driver."""
+        for name, readings in self.rows.items():
+            for field, code, words, severity in _COUNTERS:
+                risen = _risen([(at, getattr(gpu, field)) for at, gpu in readings])
+                if risen:
+                    total = sum(count for _, count in risen)
+                    text = f"{total:,.0f} × {words} on GPU {short_id(name)}"
+                    first = risen[0][0]
+                    last = risen[-1][0]
+                    fields = {"value": total, "severity": severity}
+                    yield self._issue(code, text, first, last, [name], whole=False, **fields)
+            xids = [(at, xid) for at, gpu in readings for xid in gpu.xids]
+            if xids:
+                codes = ", ".join(map(str, sorted({xid for _, xid in xids})))
+                text = f"driver error on GPU {short_id(name)} (XID {codes})"
+                first, value = xids[0]
+                last = xids[-1][0]
+                yield self._issue("xid", text, first, last, [name], whole=False, value=value)
+
+    def lost(self) -> Iterator[TelemetryIssue]:
+        """Yield GPUs that are not read any more."""
+        for name, readings in self.rows.items():
+            if not readings:
+                continue
+            last = readings[-1][0]
+            if sum(sample.at > last for sample in self.samples) > LEAST_READINGS:
+                text = f"GPU {short_id(name)} stopped responding to the driver"
+                yield self._issue("gpu-lost", text, last, self.samples[-1].at, [name], whole=False)
+
+    def narrow_links(self) -> Iterator[TelemetryIssue]:
+        """Yield links that have fewer lanes than they could."""
+        for name, readings in self.rows.items():
+            # A link rests at a lower speed, but keeps its lanes.
+            widths = [gpu.pcie_width for _, gpu in readings if gpu.pcie_width]
+            top = max((gpu.pcie_width_max or 0 for _, gpu in readings), default=0)
+            if len(widths) >= LEAST_READINGS and max(widths) < top:
+                text = f"PCIe link of GPU {short_id(name)} has {max(widths)} of {top} lanes"
+                yield TelemetryIssue(
+                    code="pcie-narrow", text=text, device=name, value=max(widths), expected=top
+                )
+
+    def shared_gpus(self) -> Iterator[TelemetryIssue]:
+        """Yield processes that come to a GPU after the training has begun: those before it are memory
+        held by others.
+        """
+        for name, readings in self.rows.items():
+            at_start = next((set(gpu.pids) for _, gpu in readings if gpu.pids), set())
+            came = _grouped(
+                {name: readings},
+                lambda gpu, own=at_start: tuple(sorted(set(gpu.pids or ()) - own)) or None,  # type: ignore[misc]
             )
-            yield _issue("gpu-shared", text, steps, first, last, rows, devices, value=len(pids))
+            for pids, devices, first, last in came:
+                named = ", ".join(map(str, pids[:NAMED_PROGRAMS]))
+                noun = "process" if len(pids) == 1 else "processes"
+                text = f"GPU {short_id(name)} is shared with {noun} {named}"
+                yield self._issue("gpu-shared", text, first, last, devices, value=len(pids))
+
+    def _issue(
+        self,
+        code: str,
+        text: str,
+        first: float,
+        last: float,
+        devices: Sequence[str],
+        *,
+        whole: bool = True,
+        **fields: object,
+    ) -> TelemetryIssue:
+        """Return an event with its steps; without any if it holds from the first reading to the
+        last.
+        """
+        times = [at for device in devices for at, _ in self.rows[device]]
+        window: tuple[int | None, int | None] = (None, None)
+        if not (whole and first <= min(times) and last >= max(times)):
+            window = self.steps.steps_between(first, last)
+        if len(devices) == 1:
+            fields["device"] = devices[0]
+        first_step, last_step = window
+        issue = TelemetryIssue(code=code, text=text, first_step=first_step, last_step=last_step)
+        return msgspec.structs.replace(issue, **fields)
+
+    def _on(self, devices: Sequence[str]) -> str:
+        """Return which of several GPUs; nothing for all of them."""
+        if len(devices) == len(self.rows):
+            return ""
+        if len(devices) == 1:
+            return f" on GPU {short_id(devices[0])}"
+        return f" on {len(devices)} of {len(self.rows)} GPUs"
+
+    def cpu_clock(self) -> Iterator[TelemetryIssue]:
+        """Yield changes of the CPU's clock, where no GPU trains."""
+        if self.samples and self.samples[0].gpus:
+            return
+        rows = []
+        for sample in self.samples:
+            if sample.cpu is not None and sample.cpu.frequency_mhz is not None:
+                rows.append((sample.at, sample.cpu.frequency_mhz))
+        for at, before, after in changed_levels(self.steady.running(rows)):
+            step, _ = self.steps.steps_between(at, at)
+            issue = _clock_change("cpu-clock-change", "CPU clock", step, before, after)
+            yield msgspec.structs.replace(issue, device="cpu")
+
+
+def _clock_change(code: str, what: str, step: int, before: float, after: float) -> TelemetryIssue:
+    """Return the event that a clock changes at a step, such as "clock fell 1,980 → 1,410 MHz"."""
+    verb = "rose" if after > before else "fell"
+    text = f"{what} {verb} {before:,.0f} → {after:,.0f} MHz"
+    return TelemetryIssue(
+        code=code, text=text, first_step=step, last_step=step, value=after, expected=before
+    )
+
+
+def changed_levels(values: Sequence[tuple[float, float]]) -> list[tuple[float, float, float]]:
+    """Return changes that last: (time, level before, level after) each, for readings as (time,
+    value).
+
+    Levels are medians of SIDE readings. A change is large, and nearly all readings after it are on
+    one side of those before it; of neighboring candidates the clearest counts.
+    """
+    levels = [value for _, value in values]
+    candidates = []
+    for index in range(SIDE, len(levels) - SIDE + 1):
+        before = levels[index - SIDE : index]
+        after = levels[index : index + SIDE]
+        low = statistics.median(before)
+        high = statistics.median(after)
+        if abs(high / low - 1) < LEAST_CLOCK_CHANGE:
+            continue
+        rises = sum((b > a) - (b < a) for a, b in itertools.product(before, after)) / SIDE**2
+        if abs(rises) >= 2 * ORDERED - 1:
+            # How much better two levels describe the readings than one, by absolute deviations.
+            gain = _deviations([*before, *after]) - _deviations(before) - _deviations(after)
+            candidates.append((gain, index, low, high))
+    changes: list[tuple[int, float, float]] = []
+    for _, index, low, high in sorted(candidates, reverse=True):
+        if all(abs(index - other) >= SIDE for other, *_ in changes):
+            changes.append((index, low, high))
+    return [(values[index][0], low, high) for index, low, high in sorted(changes)]
+
+
+def _deviations(values: Sequence[float]) -> float:
+    level = statistics.median(values)
+    return sum(abs(value - level) for value in values)
+
+
+def _risen(counts: Sequence[tuple[float, float | None]]) -> list[tuple[float, float]]:
+    """Return when a counter was seen to have risen, and by how much."""
+    risen = []
+    known = ((at, count) for at, count in counts if count is not None)
+    for (_, before), (at, now) in itertools.pairwise(known):
+        if now > before:
+            risen.append((at, now - before))
+    return risen
 
 
 def _cpu(
@@ -285,35 +341,38 @@ def _cpu(
 ) -> Iterator[TelemetryIssue]:
     shares = cpu_shares(samples, start, end)
     severity: Severity = "warning" if on_cpu else "info"
-    others, stolen, held_back = (
-        shares.get(name, 0.0) for name in ("others", "stolen", "held_back")
-    )
+    others = shares.get("others", 0.0)
     if others > DISTURBED_SHARE:
         programs = sorted(programs_of(samples, start, end).items(), key=lambda row: -row[1])
-        named = ", ".join(
-            f"{name} {share:.0%}" for name, share in programs[:NAMED_PROGRAMS] if share >= 0.01
-        )
-        text = f"{others:.0%} of the CPU was used by other programs{f' ({named})' if named else ''}"
-        yield TelemetryIssue(
-            code="cpu-shared", text=text, severity=severity, device="cpu", value=round(others, 4)
-        )
+        named = []
+        for name, share in programs[:NAMED_PROGRAMS]:
+            if share >= 0.01:
+                named.append(f"{name} {share:.0%}")
+        text = f"{others:.0%} of the CPU was used by other programs"
+        if named:
+            text += f" ({', '.join(named)})"
+        yield _cpu_issue("cpu-shared", text, others, severity)
+    stolen = shares.get("stolen", 0.0)
     if stolen > DISTURBED_SHARE:
-        text = f"hypervisor steal {stolen:.0%}"
-        yield TelemetryIssue(
-            code="cpu-steal", text=text, severity=severity, device="cpu", value=round(stolen, 4)
-        )
+        yield _cpu_issue("cpu-steal", f"hypervisor steal {stolen:.0%}", stolen, severity)
+    held_back = shares.get("held_back", 0.0)
     if held_back > DISTURBED_SHARE:
         text = f"the control group's CPU quota was used up for {held_back:.0%} of the time"
-        yield TelemetryIssue(code="cpu-quota", text=text, device="cpu", value=round(held_back, 4))
+        yield _cpu_issue("cpu-quota", text, held_back)
     for name, least in STALLED_SHARES.items():
-        if (share := shares.get(f"stalled_{name}", 0.0)) > least:
-            text = (
-                f"all tasks waited for {'storage' if name == 'io' else name} for {share:.0%} of the"
-                " time"
-            )
-            yield TelemetryIssue(
-                code=f"{name}-pressure", text=text, device="cpu", value=round(share, 4)
-            )
+        share = shares.get(f"stalled_{name}", 0.0)
+        if share > least:
+            what = "storage" if name == "io" else name
+            text = f"all tasks waited for {what} for {share:.0%} of the time"
+            yield _cpu_issue(f"{name}-pressure", text, share)
+
+
+def _cpu_issue(
+    code: str, text: str, share: float, severity: Severity = "warning"
+) -> TelemetryIssue:
+    return TelemetryIssue(
+        code=code, text=text, severity=severity, device="cpu", value=round(share, 4)
+    )
 
 
 def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str, float]:
@@ -334,9 +393,8 @@ def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str,
         if first.held_back_s is not None and last.held_back_s is not None:
             shares["held_back"] = max(last.held_back_s - first.held_back_s, 0.0) / (ended - began)
         for name in set(first.stalled_s) & set(last.stalled_s):
-            shares[f"stalled_{name}"] = (last.stalled_s[name] - first.stalled_s[name]) / (
-                ended - began
-            )
+            stalled_s = last.stalled_s[name] - first.stalled_s[name]
+            shares[f"stalled_{name}"] = stalled_s / (ended - began)
     return shares
 
 
@@ -356,38 +414,24 @@ def programs_of(samples: Sequence[Sample], start: float, end: float) -> dict[str
 
 def _looked(samples: Sequence[Sample], start: float, end: float) -> tuple | None:  # type: ignore[type-arg]
     """Return what _nearest() does of the readings that looked at the processes."""
-    return _nearest(
-        [(s.at, s.cpu) for s in samples if s.cpu is not None and s.cpu.own_s is not None],
-        start,
-        end,
-    )
+    rows = []
+    for sample in samples:
+        if sample.cpu is not None and sample.cpu.own_s is not None:
+            rows.append((sample.at, sample.cpu))
+    return _nearest(rows, start, end)
 
 
 def _nearest(rows: Sequence, start: float, end: float) -> tuple | None:  # type: ignore[type-arg]
     """Return the last row before the start and the first one after the end, or the nearest
     within.
     """
-    first = next((row for row in reversed(rows) if row[0] <= start), next(iter(rows), None))
-    last = next((row for row in rows if row[0] >= end), rows[-1] if rows else None)
-    if first is None or last is None or last[1].total_s <= first[1].total_s:
+    if not rows:
+        return None
+    first = next((row for row in reversed(rows) if row[0] <= start), rows[0])
+    last = next((row for row in rows if row[0] >= end), rows[-1])
+    if last[1].total_s <= first[1].total_s:
         return None
     return (first, last)
-
-
-def _cpu_clock(
-    samples: Sequence[Sample], steps: Timeline, steady: Timeline
-) -> Iterator[TelemetryIssue]:
-    if samples and samples[0].gpus:
-        return
-    rows = []
-    for s in samples:
-        if s.cpu is not None and s.cpu.frequency_mhz is not None:
-            rows.append((s.at, s.cpu.frequency_mhz))
-    for at, before, after in changed_levels(steady.running(rows)):
-        step, _ = steps.steps_between(at, at)
-        text = f"CPU clock {'rose' if after > before else 'fell'} {before:,.0f} → {after:,.0f} MHz"
-        row = {"first_step": step, "last_step": step, "value": after, "expected": before}
-        yield TelemetryIssue(code="cpu-clock-change", text=text, device="cpu", **row)  # type: ignore[arg-type]
 
 
 def _grouped(
@@ -399,11 +443,11 @@ def _grouped(
     GPUs whose times begin and end within a reading of each other are put together.
     """
     runs = []
-    for each, known in rows.items():
-        for value, group in itertools.groupby(known, key=lambda row: kind(row[1])):
+    for name, readings in rows.items():
+        for value, group in itertools.groupby(readings, key=lambda row: kind(row[1])):
             times = [at for at, _ in group]
             if value is not None and len(times) >= least:
-                runs.append((value, each, times[0], times[-1]))
+                runs.append((value, name, times[0], times[-1]))
     while runs:
         value, _, first, last = runs[0]
         together = []
@@ -411,45 +455,5 @@ def _grouped(
             if run[0] == value and abs(run[2] - first) < 2 and abs(run[3] - last) < 2:
                 together.append(run)
         runs = [run for run in runs if run not in together]
-        yield (
-            value,
-            [run[1] for run in together],
-            min(r[2] for r in together),
-            max(r[3] for r in together),
-        )  # type: ignore[misc]
-
-
-def _issue(
-    code: str,
-    text: str,
-    steps: Timeline,
-    first: float,
-    last: float,
-    rows: DeviceRows,
-    devices: Sequence[str],
-    *,
-    whole: bool = True,
-    **fields: object,
-) -> TelemetryIssue:
-    """Return an event with its steps; without any if it holds from the first reading to the
-    last.
-    """
-    times = [at for device in devices for at, _ in rows[device]]
-    window: tuple[int | None, int | None] = (None, None)
-    if not (whole and first <= min(times) and last >= max(times)):
-        window = steps.steps_between(first, last)
-    device = devices[0] if len(devices) == 1 else None
-    first_step, last_step = window
-    issue = TelemetryIssue(
-        code=code, text=text, first_step=first_step, last_step=last_step, device=device
-    )
-    return msgspec.structs.replace(issue, **fields)
-
-
-def _on(devices: Sequence[str], rows: DeviceRows) -> str:
-    """Return which of several GPUs; nothing for all of them."""
-    if len(devices) == len(rows):
-        return ""
-    if len(devices) == 1:
-        return f" on GPU {short_id(devices[0])}"
-    return f" on {len(devices)} of {len(rows)} GPUs"
+        _, devices, begins, ends = zip(*together, strict=True)
+        yield value, list(devices), min(begins), max(ends)  # type: ignore[misc]

@@ -23,7 +23,8 @@ _Gpus = Sequence[GpuState]
 
 def _over(field: str, choose: Callable[[list[float]], float]) -> Callable[[_Gpus], float | None]:
     def read(gpus: _Gpus) -> float | None:
-        known = [value for gpu in gpus if (value := getattr(gpu, field)) is not None]
+        values = [getattr(gpu, field) for gpu in gpus]
+        known = [value for value in values if value is not None]
         if known:
             return choose(known)
         return None
@@ -56,7 +57,8 @@ def join(
     span = max(samples[-1].at - samples[0].at, 1e-9)
     count = max(1, min(LONGEST_SERIES, len(steps.steps), math.ceil(duration * len(samples) / span)))
     size = math.ceil(len(steps.steps) / count)
-    last = [min(start + size, len(steps.steps)) - 1 for start in range(0, len(steps.steps), size)]
+    starts = range(0, len(steps.steps), size)
+    last = [min(start + size, len(steps.steps)) - 1 for start in starts]
     edges = [steps.began, *(steps.ends[index] for index in last)]
     times = [sample.at for sample in samples]
     parts = []
@@ -64,7 +66,7 @@ def join(
         parts.append(samples[bisect.bisect_right(times, low) : bisect.bisect_right(times, high)])
     series = {}
     for name, read in OF_GPUS.items():
-        series[name] = [_mean(map(read, (sample.gpus for sample in part))) for part in parts]
+        series[name] = [_mean(read(sample.gpus) for sample in part) for part in parts]
     series |= _of_cpu(samples, edges)
     known = {}
     for name, values in series.items():
@@ -85,7 +87,9 @@ def _of_cpu(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list
             return sum(joules) / seconds
         return None
 
-    frequencies = [(at, cpu.frequency_mhz) for at, cpu in known if cpu.frequency_mhz is not None]
+    frequencies = []
+    for low, high in itertools.pairwise(edges):
+        frequencies.append(_mean(cpu.frequency_mhz for at, cpu in known if low < at <= high))
     return {
         "other_programs_cpu_percent": _rates(
             looked, edges, lambda first, last, _: 100 * last.share_of_others(first)
@@ -94,10 +98,7 @@ def _of_cpu(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list
             known, edges, lambda first, last, _: 100 * last.share_stolen(first)
         ),
         "cpu_power_watts": _rates(known, edges, watts),
-        "cpu_frequency_mhz": [
-            _mean(value for at, value in frequencies if low < at <= high)
-            for low, high in itertools.pairwise(edges)
-        ],
+        "cpu_frequency_mhz": frequencies,
     }
 
 
@@ -115,17 +116,15 @@ def _rates(
         first = max(bisect.bisect_right(times, low) - 1, 0)
         last = min(bisect.bisect_left(times, high), len(times) - 1)
         rises = last > first and rows[last][1].total_s > rows[first][1].total_s
-        value = rate(rows[first][1], rows[last][1], times[last] - times[first]) if rises else None
-        values.append(None if value is None else _rounded(value))
+        value = None
+        if rises:
+            value = rate(rows[first][1], rows[last][1], times[last] - times[first])
+        values.append(_mean([value]))
     return values
 
 
 def _mean(values: object) -> float | None:
     known = [value for value in values if value is not None]  # type: ignore[attr-defined]
     if known:
-        return _rounded(statistics.fmean(known))
+        return float(f"{statistics.fmean(known):.{SIGNIFICANT}g}")
     return None
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{SIGNIFICANT}g}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import Sample
 from tprimat.results.run import Run
 
@@ -34,15 +36,14 @@ class Timeline:
         """Return the records of a run whose end and time are known, without those that a profiler
         watched.
         """
-        rows = [
-            (step, ends[step], seconds * window)
-            for step, seconds, window in zip(
-                run.steps, run.step_times, run.window_steps, strict=True
-            )
-            if step in ends and seconds is not None and step not in run.profiled_steps
-        ]
-        steps, moments, seconds = zip(*rows, strict=True) if rows else ((), (), ())
-        return cls(steps, moments, seconds, began)
+        steps = []
+        times = []
+        records = zip(run.steps, run.step_times, run.window_steps, strict=True)
+        for step, seconds, window in records:
+            if step in ends and seconds is not None and step not in run.profiled_steps:
+                steps.append(step)
+                times.append(seconds * window)
+        return cls(tuple(steps), tuple(ends[step] for step in steps), tuple(times), began)
 
     def steps_between(self, start: float, end: float) -> tuple[int, int]:
         """Return the first and the last step that run within a time."""
@@ -82,6 +83,28 @@ class Timeline:
         starts = [start for start, _ in intervals]
         places = ((row, bisect.bisect_right(starts, row[0]) - 1) for row in rows)
         return [row for row, place in places if place >= 0 and row[0] <= intervals[place][1]]
+
+
+Rows = list[tuple[float, GpuState]]
+"""The readings of a GPU, with their times."""
+
+
+def rows_of(samples: Sequence[Sample], ids: Sequence[str]) -> dict[str, Rows]:
+    """Return the readings of each GPU, by its id."""
+    rows: dict[str, Rows] = {name: [] for name in ids}
+    for sample in samples:
+        for gpu in sample.gpus:
+            if gpu.id in rows:
+                rows[gpu.id].append((sample.at, gpu))
+    return rows
+
+
+CLOCK_JUMP = "the timestamps of the readings don't increase: the machine's clock was changed"
+
+
+def clock_jumps(samples: Sequence[Sample]) -> bool:
+    """Return whether a reading is no later than the one before it."""
+    return any(later.at <= earlier.at for earlier, later in itertools.pairwise(samples))
 
 
 def around(samples: Sequence[Sample], start: float, end: float) -> list[Sample]:
