@@ -397,7 +397,7 @@ class TestEnds:
         assert killed.epochs == run.epochs
         assert killed.native_metrics == run.native_metrics
         assert killed.breakdown == run.breakdown
-        assert set(killed.warnings) == {*run.warnings, recovery.RECOVERED}
+        assert set(killed.warnings) == {*run.warnings, words(recovery.RECOVERED)}
         assert store.setup_key(killed) == store.setup_key(run)
 
     def test_long_trainings_are_recorded_in_windows(self, tmp_path, monkeypatch):
