@@ -641,11 +641,14 @@ def commands_page() -> str:
 
 def _parser_of(name: str) -> argparse.ArgumentParser:
     """Return the parser that a command builds, caught when it would parse."""
+    known = argparse.ArgumentParser.parse_args, argparse.ArgumentParser.parse_known_args
 
-    def capture(parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+    def capture(parser: argparse.ArgumentParser, *arguments: Any, **options: Any) -> Any:
+        if not parser.add_help:
+            # It only asks which benchmark is meant.
+            return known[1](parser, *arguments, **options)
         raise _Captured(parser)
 
-    known = argparse.ArgumentParser.parse_args, argparse.ArgumentParser.parse_known_args
     argparse.ArgumentParser.parse_args = capture  # type: ignore[assignment, method-assign]
     argparse.ArgumentParser.parse_known_args = capture  # type: ignore[assignment, method-assign]
     try:

@@ -9,13 +9,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from tprimat.api import Comparison, Results, Run, compare, load, read_log
+    from tprimat.api import Comparison, Results, Run, account, compare, load, read_log
 else:
     ModuleType = type(sys)
 
 __version__ = "0.4.0"
 
-__all__ = ["Comparison", "Results", "Run", "compare", "load", "read_log"]
+__all__ = ["Comparison", "Results", "Run", "account", "compare", "load", "read_log"]
 
 
 def __getattr__(name: str) -> object:

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from tprimat.analysis.efficiency import Options
+from tprimat.analysis.run_account import account_of
 from tprimat.catalog.gpus import PRECISIONS
 from tprimat.checks.compute import Mode
 from tprimat.compare import Caveat, Pair, cost
@@ -29,6 +30,7 @@ from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
 from tprimat.read import mapped
 from tprimat.record import shapes
 from tprimat.report import document, json_values, notebook, steps, terminal, verdict
+from tprimat.results.account import Account
 from tprimat.results.fields import JsonObject
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -37,7 +39,7 @@ from tprimat.text import counted
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Comparison", "Results", "Run", "compare", "load", "read_log"]
+__all__ = ["Comparison", "Results", "Run", "account", "compare", "load", "read_log"]
 
 StrPath = str | os.PathLike[str]
 
@@ -283,6 +285,13 @@ def read_log(
     if model_shape is not None:
         given = dataclasses.replace(given, model_shape=shapes.of_file(os.fspath(model_shape)))
     return _loaded(paths, given)
+
+
+def account(run: Run) -> Account | None:
+    """Return where the wall time of a run went, s; None if neither its timeline nor its records
+    have a time.
+    """
+    return account_of(run)
 
 
 @_named_arguments()

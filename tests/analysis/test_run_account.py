@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tprimat.analysis.account import account
+from tprimat.analysis.run_account import account_of
 from tprimat.api import Run
 from tprimat.results.account import Entry
 
@@ -69,16 +70,16 @@ def test_waiting_for_data_is_of_the_steps():
 
 
 def test_a_run_says_it_itself():
-    assert run_of(*TIMELINE).account().whole == pytest.approx(31.0)
-    assert Run().account() is None
+    assert account_of(run_of(*TIMELINE)).whole == pytest.approx(31.0)
+    assert account_of(Run()) is None
 
 
 def test_without_a_timeline_the_steps_alone_are_known():
-    found = run_of().account()
+    found = account_of(run_of())
     assert not found.is_whole
     assert found.whole == pytest.approx(20.0)
 
 
 def test_it_survives_the_result_file():
     content = msgspec.json.encode(run_of(*TIMELINE))
-    assert msgspec.json.decode(content, type=Run).account() == run_of(*TIMELINE).account()
+    assert account_of(msgspec.json.decode(content, type=Run)) == account_of(run_of(*TIMELINE))

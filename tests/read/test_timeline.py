@@ -305,8 +305,8 @@ class TestRestarts:
         (tmp_path / "slurm-2.out").write_text("\n".join([*first.lines[cut:], ""]))
         (run,) = load(str(tmp_path)).runs
         assert run.steps == tuple(range(1, 201))
-        assert run.account().parts["lost"] == pytest.approx(1220.0, abs=1.0)
-        assert run.account().whole == pytest.approx(crashed().run().account().whole, abs=1.0)
+        assert account_of(run).parts["lost"] == pytest.approx(1220.0, abs=1.0)
+        assert account_of(run).whole == pytest.approx(account_of(crashed().run()).whole, abs=1.0)
         assert any(
             "slurm-2.out goes on after step 110 of slurm-1.out" in warning
             for warning in run.warnings

@@ -1,4 +1,4 @@
-"""The account of a run, by the warm-up rule of its summary: what Run.account() returns."""
+"""The account of a run, by the warm-up rule of its summary."""
 
 from __future__ import annotations
 
@@ -51,6 +51,3 @@ def percentiles(measured: Iterable[tuple[Run, Summary]]) -> tuple[float | None, 
     if times:
         return tuple(cuts[p - 1] if len(times) >= least[p] else None for p in PERCENTILES)
     return ()
-
-
-Run.accountant = account_of

@@ -32,6 +32,11 @@ class Note(msgspec.Struct, frozen=True):
     fields: Annotated[Mapping[str, NoteValue], "values that the sentence names"] = {}
 
 
+def is_text(note: Note) -> bool:
+    """Return whether a note is a sentence without a code."""
+    return note.code == TEXT and "text" in note.fields
+
+
 Told = str | Note
 """What is known or doubted, in a list that becomes notes."""
 

@@ -12,14 +12,14 @@ import datetime
 import math
 import operator
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
 
 import msgspec
 
 from tprimat.notes import Note
 from tprimat.notes.catalogue import words
-from tprimat.results.account import Account, Entry, Timing
+from tprimat.results.account import Entry, Timing
 from tprimat.results.conditions import Disturbance, Preflight
 from tprimat.results.ending import Ending
 from tprimat.results.fields import (
@@ -512,9 +512,6 @@ class Run(RunRecord, frozen=True, kw_only=True):
         "further settings as they ran, in the framework's own names",
     ] = {}
 
-    accountant: ClassVar[Callable[[Run], Account | None] | None] = None
-    """Makes the account: analysis.run_account, which knows the warm-up, sets it."""
-
     @property
     def warnings(self) -> tuple[str, ...]:
         """The sentences of its notes."""
@@ -523,14 +520,6 @@ class Run(RunRecord, frozen=True, kw_only=True):
     def told(self, *codes: str) -> tuple[str, ...]:
         """Return the sentences of its notes with one of these codes."""
         return tuple(words(note) for note in self.notes if note.code in codes)
-
-    def account(self) -> Account | None:
-        """Return where the wall time went; None if neither the timeline nor the records have a
-        time.
-        """
-        if self.accountant is not None:
-            return self.accountant()
-        return None
 
     @property
     def tokens_per_step(self) -> int | None:
