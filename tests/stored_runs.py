@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tprimat.notes import Note
-from tprimat.notes.catalogue import note_of
+from tprimat.notes.catalogue import note_of, words
 from tprimat.results.account import Timing
 from tprimat.results.run import (
     SERIES,
@@ -99,3 +99,8 @@ UNKNOWN = {
 def findings_of(run: Run) -> tuple[Note, ...]:
     """The notes of a run on what its records show, not on what its log doesn't state."""
     return tuple(note for note in run.notes if note.code not in UNKNOWN)
+
+
+def sentences_of(told: Sequence[Note | str]) -> list[str]:
+    """What is told of a run as sentences."""
+    return [words(item) if isinstance(item, Note) else item for item in told]

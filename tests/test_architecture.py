@@ -130,12 +130,12 @@ MOST_DENSE = 3
 LONGEST_FUNCTION = 60
 """Lines."""
 SHAPE = {
-    "names": 123760,
+    "names": 123770,
     "names per statement": 2.71,
     "comprehensions per 1000": 58,
     "conditionals per 1000": 28,
     "crowded statements": 0,
-    "functions over 60 lines": 1,
+    "functions over 60 lines": 0,
     "id() calls": 0,
 }
 """The size and density of tprimat/, counted in the syntax tree: line breaks don't matter. They only
@@ -157,9 +157,9 @@ NAMES = {
     "frameworks": 13366,
     "location.py": 55,
     "log_import": 6060,
-    "machine": 4309,
+    "machine": 4317,
     "measure": 5421,
-    "notes": 331,
+    "notes": 332,
     "preflight": 1323,
     "publish": 2245,
     "read": 25276,
@@ -168,7 +168,7 @@ NAMES = {
     "report": 17244,
     "results": 2068,
     "settings": 414,
-    "slurm": 1220,
+    "slurm": 1221,
     "store": 2250,
     "text.py": 290,
     "units.py": 91,

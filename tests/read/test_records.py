@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
+from stored_runs import sentences_of
 
 from tprimat.read.parsing import records
 from tprimat.read.parsing.events import Mark
@@ -123,8 +124,8 @@ def stamp(seconds: float = 0.0, zone: datetime.tzinfo | None = UTC, year: int = 
     ],
 )
 def test_when_a_training_began(first, known, warnings):
-    found: list[str] = []
-    assert (records.timestamp(first, found), found) == (known, warnings)
+    found = []
+    assert (records.timestamp(first, found), sentences_of(found)) == (known, warnings)
 
 
 @pytest.mark.parametrize(

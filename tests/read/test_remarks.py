@@ -5,6 +5,7 @@ where it begins.
 from __future__ import annotations
 
 import pytest
+from stored_runs import sentences_of
 
 from tprimat.read.parsing import remarks
 from tprimat.read.parsing.records import LoggedTraining, Record
@@ -60,11 +61,14 @@ def test_spans(stretches, words):
     ],
 )
 def test_missing(steps, windows, warnings):
-    assert remarks.missing(steps, windows, "record", "lacks") == warnings
+    assert sentences_of(remarks.missing(steps, windows, "record", "lacks")) == warnings
 
 
 def test_missing_by_itself_is_of_steps():
-    assert remarks.missing([3, 6], [1, 1]) == ["log begins at step 3", "no record of steps 4–5"]
+    assert sentences_of(remarks.missing([3, 6], [1, 1])) == [
+        "log begins at step 3",
+        "no record of steps 4–5",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -133,7 +137,7 @@ def test_sequence_lengths_that_vary(tokens, varies):
     ],
 )
 def test_what_records_lack(records, warnings):
-    assert remarks.warnings_of(training(*records)) == warnings
+    assert sentences_of(remarks.warnings_of(training(*records))) == warnings
 
 
 def test_warnings_of_a_training_in_their_order():
@@ -143,7 +147,7 @@ def test_warnings_of_a_training_in_their_order():
         record(5, loss=None),
     ]
     made = training(*records, warnings=["w"], conflicts=["c"], again=list(range(52)))
-    assert remarks.warnings_of(made) == [
+    assert sentences_of(remarks.warnings_of(made)) == [
         "w",
         "restarted 2 more times",
         "c",

@@ -8,7 +8,7 @@ import datetime
 
 import pytest
 
-from tests.stored_runs import notes_of
+from tests.stored_runs import notes_of, sentences_of
 from tprimat.read.parsing import run_builder
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.records import LoggedTraining, Record
@@ -235,7 +235,8 @@ UNNAMED = "the log doesn't name its model: --model-name sets it"
     ],
 )  # fmt: skip
 def test_model(config, name, expected):
-    assert run_builder.known_model(config, name) == expected
+    model, scale, doubts = run_builder.known_model(config, name)
+    assert (model, scale, sentences_of(doubts)) == expected
 
 
 def training(steps: int = 3, *, first: int = 1, stamped: bool = True, **values) -> LoggedTraining:

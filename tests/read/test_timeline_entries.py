@@ -8,6 +8,7 @@ import datetime
 
 import pytest
 
+from tprimat.notes.catalogue import words
 from tprimat.read.parsing import timeline
 from tprimat.read.parsing.events import Events, Mark
 from tprimat.read.parsing.placing import Row
@@ -941,7 +942,7 @@ def idle(seconds: float, step: int) -> Entry:
 
 
 @pytest.mark.parametrize(
-    ("entries", "words"),
+    ("entries", "text"),
     [
         ((), None),
         (LIFE, None),
@@ -954,8 +955,9 @@ def idle(seconds: float, step: int) -> Entry:
          "lost: 2 min 10 s (1 min 00 s down after step 7, 5 steps done twice)"),
     ],
 )  # fmt: skip
-def test_what_restarts_cost(entries, words):
-    assert timeline.lost(entries) == words
+def test_what_restarts_cost(entries, text):
+    lost = timeline.lost(entries)
+    assert (lost and words(lost)) == text
 
 
 def clock(*texts: str) -> list[float]:

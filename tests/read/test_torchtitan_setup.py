@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from stored_runs import sentences_of
 
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.text import Line
@@ -492,7 +493,7 @@ def test_step_times(rates, sizes, tokens, seconds, warnings):
         Record(step, step, native={} if rate is None else {reader.RATE: rate})
         for step, rate in enumerate(rates, 1)
     ]
-    assert reader._derive_times(found, TrainingConfig(**sizes), tokens) == warnings
+    assert sentences_of(reader._derive_times(found, TrainingConfig(**sizes), tokens)) == warnings
     assert [each.seconds for each in found] == seconds
 
 

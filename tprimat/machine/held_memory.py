@@ -74,12 +74,7 @@ def with_held_memory(
     if read:
         vendor = nvidia if platform == "nvd" else amd
         used_gb = {state.id: state.memory_used_gb for state in vendor.states(host)}
-    own_gb = {}
-    if in_use and platform == "nvd":
-        # It states what this process holds, if it knows it by our number; AMD's driver doesn't.
-        for process in nvidia.processes(host) or ():
-            if process.pid == os.getpid():
-                own_gb[process.gpu_id] = process.memory_gb
+    own_gb = _own_gb(host) if in_use and platform == "nvd" else {}
     # Partitions of one card share its address: what is in use is then the whole card's.
     sharing = collections.Counter(device.id for device in read)
 
@@ -109,6 +104,17 @@ def with_held_memory(
         why = "this process itself already holds some"
     note = Note("held-memory-unknown", {"gpus": ", ".join(unknown), "why": why})
     return tuple(known), [note]
+
+
+def _own_gb(host: Host) -> dict[str, float | None]:
+    """Return what this process holds of each GPU, GB, as NVIDIA's driver states it if it knows the
+    process by our number; AMD's driver doesn't.
+    """
+    own = {}
+    for process in nvidia.processes(host) or ():
+        if process.pid == os.getpid():
+            own[process.gpu_id] = process.memory_gb
+    return own
 
 
 def _held_of_shared(reserved: int) -> float:

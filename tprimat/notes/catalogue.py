@@ -297,6 +297,7 @@ ROWS = {
         "{later} goes on after step {step} of {former}: one training; from step {first} on lines"
         " are those of the later log",
     ),
+    "run-left-nothing": NoteRow("warning", "the run left no steps and no readable log"),
     "run-ended": NoteRow("warning", "a run {outcome}{reason}; it is {used}"),
     "recovered": NoteRow("info", "recovered from the training's journal, step by step"),
     "journal-damaged": NoteRow("warning", "the journal is damaged: later steps are lost"),

@@ -20,6 +20,7 @@ from tprimat.machine.platforms import Machine
 from tprimat.measure import attempt, display, training_files
 from tprimat.measure.attempt import Training
 from tprimat.measure.display import short_path
+from tprimat.notes import Note
 from tprimat.record import nodes
 from tprimat.results.ending import Ending, EndingKind
 from tprimat.results.run import Environment, GpuInfo, Run
@@ -212,9 +213,7 @@ def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun:
         stored = training_files.read_log(framework, request, log, machine, False, complete)
         if stored is not None:
             return attempt.with_reason(*stored, ended)
-    run = attempt.failed(
-        request, ended.cause, warnings=("the run left no steps and no readable log",), **known
-    )
+    run = attempt.failed(request, ended.cause, notes=(Note("run-left-nothing"),), **known)
     return run, store.save(run, request.output_dir).path
 
 
