@@ -106,7 +106,7 @@ def with_held_memory(
     return tuple(known), [note]
 
 
-def _own_gb(host: Host) -> dict[str, float | None]:
+def _own_gb(host: Host) -> dict[str | None, float | None]:
     """Return what this process holds of each GPU, GB, as NVIDIA's driver states it if it knows the
     process by our number; AMD's driver doesn't.
     """
