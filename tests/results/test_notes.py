@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import string
 
 import msgspec
 import pytest
 
 from tests.stored_runs import notes_of, series
 from tprimat.notes import TEXT, Note
-from tprimat.notes.catalogue import ROWS, words
+from tprimat.notes.catalogue import LONGEST_SENTENCE, ROWS, note_of, words
 from tprimat.results.result_file import decode, encode
 from tprimat.results.run import Run
 from tprimat.store import store
@@ -75,3 +76,27 @@ def test_notes_are_compared_by_value():
     assert (
         msgspec.convert({"code": "loss-not-finite", "fields": {"steps": "steps 3, 4"}}, Note) == NAN
     )
+
+
+@pytest.mark.parametrize("code", [code for code in ROWS if code != TEXT])
+def test_a_sentence_of_a_file_without_codes_keeps_its_words(code):
+    forms = string.Formatter().parse(ROWS[code].sentence)
+    fields = {name: 3.0 if form else "x" for _, name, form, _ in forms if name}
+    sentence = words(Note(code, fields))
+    assert words(note_of(sentence)) == sentence
+    assert note_of(sentence).code != TEXT
+
+
+@pytest.mark.parametrize(
+    ("length", "is_known"), [(LONGEST_SENTENCE, True), (LONGEST_SENTENCE + 1, False)]
+)
+def test_only_a_sentence_of_some_length_gets_a_code(length, is_known):
+    sentence = "log begins at step 3".ljust(length, "3")
+    assert (note_of(sentence).code == "log-begins-late") is is_known
+
+
+def test_a_hostile_sentence_takes_little():
+    parts = ("was stated, but ", " and ", " can't both be true", ": ", " (", "; ", "steps 1–")
+    for part in parts:
+        sentence = (part * LONGEST_SENTENCE)[:LONGEST_SENTENCE]
+        assert words(note_of(sentence)) == sentence

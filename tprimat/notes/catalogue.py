@@ -587,13 +587,22 @@ def words(note: Note) -> str:
     return ", ".join([note.code, *(f"{name} {value}" for name, value in note.fields.items())])
 
 
+LONGEST_SENTENCE = 1000
+"""Characters of a sentence whose code is looked for. Of one with a million the patterns, which have
+several places for anything, would take hours.
+"""
+
+
+@functools.lru_cache(1 << 12)
 def note_of(sentence: str) -> Note:
     """Return the note that a sentence is of, such as one in a file of schema 1, which has no codes.
 
-    A sentence that fits no row is a note of the code TEXT.
+    A sentence that fits no row, or is longer than LONGEST_SENTENCE, is a note of the code TEXT.
     """
-    for code, pattern, is_number in _patterns():
-        if match := pattern.fullmatch(sentence):
+    patterns = _patterns() if len(sentence) <= LONGEST_SENTENCE else []
+    for code, pattern, is_number in patterns:
+        match = pattern.fullmatch(sentence)
+        if match:
             fields: dict[str, NoteValue] = {}
             for name, value in match.groupdict().items():
                 fields[name] = float(value.replace(",", "")) if is_number[name] else value
