@@ -250,6 +250,8 @@ MADE_WHEN_THEY_RUN = {
     "tprimat/read/parsing/events.py:pattern",
     "tprimat/read/parsing/parsed_log.py:f'[-+]?(?:{pattern})(?:[eE][-+]?\\\\d+)?%?'",
     "tprimat/read/parsing/values.py:pattern",
+    # What reads at most 1,000 characters: catalogue.LONGEST_SENTENCE.
+    "tprimat/notes/catalogue.py:pattern",
     # Files of the system, names that are escaped, a user's own option, texts of ours.
     "tprimat/catalog/prices.py",
     "tprimat/compare/systems.py:version",

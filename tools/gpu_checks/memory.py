@@ -67,7 +67,12 @@ def memory(report: Report) -> None:
             reader.sample()
             metrics = reader.metrics()
             report.note(memory_metrics=metrics)
-            report.expect("warnings of DeviceMemory", "none", reader.warnings, not reader.warnings)
+            report.expect(
+                "warnings of DeviceMemory",
+                "none",
+                [note.code for note in reader.notes],
+                not reader.notes,
+            )
             seen_gb = (metrics.peak_memory_allocated_gb, metrics.peak_memory_reserved_gb)
             report.expect(
                 "our peaks, allocated and reserved",
