@@ -299,7 +299,7 @@ class TestPlan:
         assert plan(["--output-dir", "/else"]).requests[0].output_dir == Path("/else")
 
     def test_the_machines_warnings_are_said(self):
-        machine = dataclasses.replace(CPU, warnings=("torch found no GPU",))
+        machine = dataclasses.replace(CPU, notes=notes_of("torch found no GPU"))
         assert "torch found no GPU" in plan([], machine).notes
 
     @pytest.mark.parametrize(
