@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tprimat.notes import Note
+from tprimat.notes import OBSERVED, Note
 from tprimat.notes.catalogue import note_of, words
 from tprimat.results.account import Timing
 from tprimat.results.run import (
@@ -78,27 +78,9 @@ def notes_of(*texts: str) -> tuple[Note, ...]:
     return tuple(map(note_of, texts))
 
 
-UNKNOWN = {
-    "text",
-    "gpu-unstated",
-    "length-unstated",
-    "log-begins-late",
-    "lost",
-    "machine-unstated",
-    "mlperf-gpus-unstated",
-    "model-unnamed",
-    "no-printed-step-times",
-    "no-step-times",
-    "shape-unstated",
-    "sizes-unknown",
-    "timestamp-unknown",
-}
-"""Codes of notes that a made log has because it states little."""
-
-
 def findings_of(run: Run) -> tuple[Note, ...]:
     """The notes of a run on what its records show, not on what its log doesn't state."""
-    return tuple(note for note in run.notes if note.code not in UNKNOWN)
+    return tuple(note for note in run.notes if note.code in OBSERVED)
 
 
 def sentences_of(told: Sequence[Note | str]) -> list[str]:

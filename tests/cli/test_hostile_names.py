@@ -121,7 +121,7 @@ def test_x8_every_text_of_a_run_can_be_written():
     run = readable(
         Run(
             **{
-                **{name: getattr(run, name) for name in ("label", "warnings", "source")},
+                **{name: getattr(run, name) for name in ("label", "notes", "source")},
                 "model": "x",
             }
         )

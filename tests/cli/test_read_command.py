@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 from made_runs import make_run
+from stored_runs import findings_of
 from test_find_logs import log, put
 
 from tprimat.catalog import models
@@ -183,7 +184,7 @@ def test_sizes_that_the_time_stamps_of_torchtitan_contradict(call, tmp_path, len
     (found,) = results(tmp_path / "output").values()
     assert found.step_times[0] == pytest.approx(max(1.0, length / 5000))
     code = "stamps-are-clock" if length < 5000 else "steps-beyond-stamps"
-    assert [note.code for note in found.notes] == ([] if length == 5000 else [code])
+    assert [note.code for note in findings_of(found)] == ([] if length == 5000 else [code])
     text = (
         f"{length:,} tokens per step and GPU and 5,000 by tps and the time stamps can't both be"
         " true"

@@ -24,6 +24,7 @@ from tprimat.log_import import bundle, extract, importer, inspection, sources
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.inputs import Log
 from tprimat.log_import.load import keys
+from tprimat.notes import OBSERVED
 from tprimat.read import mapped
 from tprimat.record.console import PRINTED_MEAN
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
@@ -332,6 +333,7 @@ def _with_steps(
 def _findings_of_log(run: Run, log: Run, findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yield what the log of a run tells, and these findings on the run itself don't."""
     lost = {note.code for note in log.notes} - {note.code for note in run.notes}
+    lost &= OBSERVED
     if lost and not run.ending:
         text = f"what {_name(log)} tells and the result doesn't: {', '.join(sorted(lost))}"
         yield Finding("unverified", "notes", text)
@@ -501,7 +503,9 @@ def _stated(run: Run) -> dict[str, object]:
         "source": {
             "dialect": run.source and run.source.dialect,
             "command": run.source and run.source.command,
-        }
+        },
+        "notes": tuple(note for note in run.notes if note.code in OBSERVED),
+        "warnings": tuple(note for note in run.notes if note.code not in OBSERVED),
     }
     return {key: value for name, each in fields.items() for key, value in _values(each, name)}
 

@@ -32,9 +32,34 @@ class Note(msgspec.Struct, frozen=True):
     fields: Annotated[Mapping[str, NoteValue], "values that the sentence names"] = {}
 
 
-def is_text(note: Note) -> bool:
-    """Return whether a note is a sentence without a code."""
-    return note.code == TEXT and "text" in note.fields
+OBSERVED = frozenset(
+    {
+        "allocation-retries",
+        "blocks-too-slow",
+        "early-block-ends",
+        "gpu-from-platform",
+        "grad-norm-not-finite",
+        "loss-not-finite",
+        "loss-vanished",
+        "memory-nearly-full",
+        "parts-exceed-wall-time",
+        "precision-changes",
+        "profiler-captures",
+        "read-otherwise",
+        "stamps-are-clock",
+        "stamps-contradict",
+        "steps-beyond-run",
+        "steps-beyond-stamps",
+        "steps-exceed-training",
+        "steps-hold-other",
+        "steps-outside-blocks",
+        "steps-skipped",
+        "utilization-above-peak",
+    }
+)
+"""Codes of what a log itself shows of its training. Others say what it doesn't state, or where a
+value comes from instead, and depend on what its user states.
+"""
 
 
 Told = str | Note

@@ -18,7 +18,6 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from tprimat.notes import TEXT, Note, is_text
 from tprimat.notes.catalogue import note_of
 from tprimat.redaction import Names, redacted, relative_words
 from tprimat.results.account import Entry
@@ -117,17 +116,10 @@ def runs_of(file: ResultFile) -> tuple[Run, ...]:
             record["training_config"] = _shared(
                 msgspec.structs.replace(file.training_config, **own)
             )
-        runs.append(Run(**{**setup, **record, "notes": _notes_of(stored)}))
+        # Files of schema 1 have sentences alone.
+        notes = stored.notes or tuple(map(note_of, stored.warnings))
+        runs.append(Run(**{**setup, **record, "notes": notes}))
     return tuple(runs)
-
-
-def _notes_of(stored: RecordedRepetition | ResultFile) -> tuple[Note, ...]:
-    """Return the notes of a run in a file; a sentence without a code gets the one that it has by
-    now.
-    """
-    # Files of schema 1 have sentences alone.
-    notes = stored.notes or [Note(TEXT, {"text": text}) for text in stored.warnings]
-    return tuple(note_of(str(note.fields["text"])) if is_text(note) else note for note in notes)
 
 
 def _shared(value: Any) -> Any:
