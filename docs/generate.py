@@ -667,8 +667,8 @@ sentence; in Python, `run.notes` and `run.warnings`. Scripts compare codes: sent
 
 | severity | meaning |
 |---|---|
-| decisive | the figures can't be used without knowing it: `!` on the first screen |
-| warning | it may change the figures |
+| decisive | the results can't be used without knowing it: `!` on the first screen |
+| warning | it may change the results |
 | info | it explains them |
 
 A field in braces is replaced by its value. A sentence that has no code of its own has the code `text`.
