@@ -635,6 +635,6 @@ def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, bool]]]:
     return patterns
 
 
-_FIELD = re.compile(r"\{[^}]*\}")
+_FIELD = re.compile(r"\{[^{}]*\}")
 _NUMBER = r"[-+]?[\d,]+(?:\.\d+)?(?:e[-+]?\d+)?"
 """A number as a sentence has it."""
