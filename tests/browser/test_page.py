@@ -14,8 +14,8 @@ import time
 
 import pytest
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat.catalog.prices import Price
 from tprimat.cli import run as run_command
 from tprimat.compare.cost import cost

@@ -7,9 +7,8 @@ import itertools
 import msgspec
 import pytest
 from made_runs import make_run
-from stored_runs import series
+from stored_runs import notes_of, series
 
-from tests.stored_runs import notes_of
 from tprimat import read_log
 from tprimat.analysis import conventions, flops
 from tprimat.analysis.summary import summarize

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from stored_runs import series
+from stored_runs import notes_of, series
 
-from tests.stored_runs import notes_of
 from tprimat.analysis import flops
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from made_runs import HOSTILE, MI300X, failed_run, make_run
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat.cli import run
 from tprimat.errors import ExitStatus
 from tprimat.results.run import Source, SourceFile

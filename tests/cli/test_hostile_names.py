@@ -11,8 +11,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat import cli
 from tprimat.errors import UnreadableError
 from tprimat.log_import import bundle, inputs

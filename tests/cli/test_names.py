@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from stored_runs import notes_of
 from test_verify import log_text
 
 import tprimat
-from tests.stored_runs import notes_of
 from tprimat import cli
 from tprimat.log_import import bundle
 from tprimat.redaction import INCLUDE_HOST, Names

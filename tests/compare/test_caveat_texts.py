@@ -10,9 +10,8 @@ import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run
 from made_systems import pair_of, result, segment, system, value
-from stored_runs import series
+from stored_runs import notes_of, series
 
-from tests.stored_runs import notes_of
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import UNLIKE_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding

@@ -11,9 +11,8 @@ import msgspec
 import pytest
 from made_runs import H100, make_run
 from made_systems import result, system
-from stored_runs import series
+from stored_runs import notes_of, series
 
-from tests.stored_runs import notes_of
 from tprimat.analysis.summary import UNLIKE_BLOCKS, UnlikeBlock, summarize
 from tprimat.checks import Finding
 from tprimat.compare import figures

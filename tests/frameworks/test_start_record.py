@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat.errors import UnreadableError
 from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.primus.start_record import StartRecord

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat.notes import Note
 from tprimat.read import merge
 from tprimat.read.parsing.parsed_log import ParsedLog

@@ -7,8 +7,8 @@ from __future__ import annotations
 import datetime
 
 import pytest
+from stored_runs import notes_of, sentences_of
 
-from tests.stored_runs import notes_of, sentences_of
 from tprimat.read.parsing import run_builder
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.records import LoggedTraining, Record

@@ -12,8 +12,8 @@ import pytest
 import whole
 from made_mlperf import BATCH, DIALECTS, EVEN, Log, mlperf_log
 from made_runs import make_run
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat.notes import Note
 from tprimat.notes.catalogue import words
 from tprimat.read.mlperf import reader, streams, system

@@ -5,8 +5,8 @@ from __future__ import annotations
 import types
 
 import pytest
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat.compare import Loaded, compare
 from tprimat.errors import UsageError
 from tprimat.notes.catalogue import words

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat import files
 from tprimat.notes.catalogue import words
 from tprimat.record import folders, journal, outcome, process_identity, recovery

@@ -7,8 +7,8 @@ import pytest
 import screens
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 from rich.cells import cell_len
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat.console import Verbosity
 from tprimat.report import terminal
 from tprimat.report.blocks import Document, Table

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat.catalog.prices import Price
 from tprimat.compare.cost import cost
 from tprimat.report import Plot, Sources, page

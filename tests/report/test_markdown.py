@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import HOSTILE, MI300X, comparison, failed_run, make_run
 from markdown_it import MarkdownIt
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat.compare.cost import with_prices
 from tprimat.report import Plot, Sources, blocks, markdown, tables
 from tprimat.report.verdict import report

@@ -5,8 +5,8 @@ import re
 import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, failed_run, make_run
+from stored_runs import notes_of
 
-from tests.stored_runs import notes_of
 from tprimat.analysis.summary import summarize
 from tprimat.compare.cost import with_prices
 from tprimat.compare.result import RunResult

@@ -7,8 +7,8 @@ import string
 
 import msgspec
 import pytest
+from stored_runs import notes_of, series
 
-from tests.stored_runs import notes_of, series
 from tprimat.notes import TEXT, Note
 from tprimat.notes.catalogue import LONGEST_SENTENCE, ROWS, note_of, words
 from tprimat.results.result_file import decode, encode

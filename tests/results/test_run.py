@@ -11,10 +11,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stored_runs import series
+from stored_runs import notes_of, series
 from tool_modules import load_tool
 
-from tests.stored_runs import notes_of
 from tprimat.results import run as run_module
 from tprimat.results.fields import LARGEST_VALUE
 from tprimat.results.result_file import ResultFile, decode, encode, json_schema, runs_of

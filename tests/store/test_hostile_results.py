@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stored_runs import series
+from stored_runs import notes_of, series
 
-from tests.stored_runs import notes_of
 from tprimat import cli
 from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError

@@ -12,9 +12,8 @@ import filelock
 import msgspec
 import pytest
 from made_runs import H100, failed_run, make_run
-from stored_runs import a_run, written
+from stored_runs import a_run, notes_of, written
 
-from tests.stored_runs import notes_of
 from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.redaction import relative_words
