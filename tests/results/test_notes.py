@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from stored_runs import notes_of, series
 
-from tprimat.notes import TEXT, Note
+from tprimat.notes import TEXT, Note, noted
 from tprimat.notes.catalogue import LONGEST_SENTENCE, ROWS, note_of, words
 from tprimat.results.result_file import decode, encode
 from tprimat.results.run import Run
@@ -100,3 +100,8 @@ def test_a_hostile_sentence_takes_little():
     for part in parts:
         sentence = (part * LONGEST_SENTENCE)[:LONGEST_SENTENCE]
         assert words(note_of(sentence)) == sentence
+
+
+def test_notes_are_each_there_once_and_in_order_however_many_there_are():
+    steps = [Note("step-untimed", {"step": step}) for step in range(20_000)]
+    assert noted([*steps, "a doubt", "", *steps, "a doubt"]) == (*steps, *notes_of("a doubt"))

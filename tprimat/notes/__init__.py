@@ -68,10 +68,10 @@ Told = str | Note
 
 def noted(told: Iterable[Told]) -> tuple[Note, ...]:
     """Return notes, each once and in order; a sentence that has no code yet becomes the note TEXT."""
-    notes = []
+    # A system of thousands of runs has as many notes, most of them equal.
+    notes: dict[tuple[object, ...], Note] = {}
     for item in told:
-        if isinstance(item, Note):
-            notes.append(item)
-        elif item:
-            notes.append(Note(TEXT, {"text": item}))
-    return tuple(note for place, note in enumerate(notes) if note not in notes[:place])
+        if item:
+            note = item if isinstance(item, Note) else Note(TEXT, {"text": item})
+            notes.setdefault((note.code, *note.fields.items()), note)
+    return tuple(notes.values())
