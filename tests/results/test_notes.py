@@ -11,6 +11,7 @@ from stored_runs import notes_of, series
 
 from tprimat.notes import TEXT, Note, noted
 from tprimat.notes.catalogue import LONGEST_SENTENCE, ROWS, note_of, words
+from tprimat.notes.row import NoteRow
 from tprimat.results.result_file import decode, encode
 from tprimat.results.run import Run
 from tprimat.store import store
@@ -70,6 +71,31 @@ def test_a_code_is_written_in_small_letters_and_its_sentence_has_no_full_stop(co
     assert code == code.lower()
     assert " " not in code
     assert not ROWS[code].sentence.endswith(".")
+
+
+ROW = "failed[: {cause}][ after {steps:count step}]"
+
+
+@pytest.mark.parametrize(
+    ("sentence", "fields", "text"),
+    [
+        (ROW, {}, "failed"),
+        (ROW, {"cause": None, "steps": 1}, "failed after 1 step"),
+        (ROW, {"cause": "no [memory]", "steps": 1200}, "failed: no [memory] after 1200 steps"),
+        ("slower", {"system": "A 5%"}, "A 5%: slower"),
+        ("{system} is slower", {"system": "A"}, "A is slower"),
+        (
+            "{names:names} took {time:duration}",
+            {"names": ("A", "B"), "time": 125.0},
+            "A and B took 2 min 05 s",
+        ),
+        ("{values:versus}", {"values": ("1", "2")}, "1 vs 2"),
+        ("{values:each}", {"values": ("1", "2")}, "1; 2"),
+    ],
+)
+def test_a_sentence_has_optional_clauses_and_forms_of_fields(monkeypatch, sentence, fields, text):
+    monkeypatch.setitem(ROWS, "example", NoteRow("info", sentence))
+    assert words(Note("example", fields)) == text
 
 
 def test_notes_are_compared_by_value():

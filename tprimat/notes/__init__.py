@@ -17,6 +17,11 @@ TEXT = "text"
 writes sentences.
 """
 
+SYSTEM = "system"
+"""The field with the name of the system that a note is about. A sentence that doesn't have it begins
+with it.
+"""
+
 NoteValue = str | bool | int | float | None | tuple[int | float | str, ...]
 
 

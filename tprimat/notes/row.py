@@ -1,0 +1,26 @@
+"""What a row of the catalogue has."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+Severity = Literal["decisive", "warning", "info"]
+"""Decisive: the result can't be used without it, `!` on the first screen. Warning: shown where
+there is room. Info: it explains.
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class NoteRow:
+    """The words for a code, and how much they weigh.
+
+    Attributes:
+        severity: how much it changes what the result is worth.
+        sentence: with the fields of the note in braces, as str.format() fills them.
+        next_step: what the reader can do, with fields in braces; empty if nothing.
+    """
+
+    severity: Severity
+    sentence: str
+    next_step: str = ""
