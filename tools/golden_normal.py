@@ -30,15 +30,16 @@ class Normal:
 
     Args:
         folder: the emulated machine's.
+        checkout: whose code ran.
         whole: whether long texts are kept: none of them is from a log.
     """
 
-    def __init__(self, folder: Path, *, whole: bool = False) -> None:
+    def __init__(self, folder: Path, checkout: Path, *, whole: bool = False) -> None:
         self._whole = whole
         python = Path(sys.executable)
         names = {
             str(SAMPLES): "<samples>", str(SAMPLES.resolve()): "<samples>", str(DATA): "<data>",
-            str(REPOSITORY): "<repository>", str(python): "<python>", str(python.parent): "<bin>",
+            str(checkout): "<repository>", str(python): "<python>", str(python.parent): "<bin>",
         }  # fmt: skip
         self._names = sorted(names.items(), key=lambda each: -len(each[0]))
         machine = re.escape(str(folder))
@@ -216,6 +217,35 @@ def _parts(timeline: list[dict[str, Any]]) -> dict[str, float]:
 def _series(values: list[Any]) -> str:
     ends = ", ".join(json.dumps(each) for each in (*values[:2], *values[-2:]))
     return f"{len(values)} values, {_sha(values)}: {ends}"
+
+
+def digest(outcome: dict[str, Any]) -> str:
+    """Return a line for a case: its status, the steps and the speed of its results, and the hash of
+    all but sentences, of which there is the number: their codes and figures are among the notes.
+    """
+    words = [f"status {outcome['status']}"]
+    for result in outcome.get("results", {}).values():
+        if isinstance(result, dict):
+            measured = result.get("performance_metrics", {})
+            steps = measured.get("total_steps", 0)
+            seconds = measured.get("avg_step_time_seconds", "unknown time")
+            words.append(f"{steps} steps of {seconds}")
+    return "; ".join([*words, _sha(_without_sentences(outcome))])
+
+
+def _without_sentences(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {}
+        for name, inner in value.items():
+            is_list = isinstance(inner, list) and all(isinstance(item, str) for item in inner)
+            if name in ("warnings", "err", "notes") and is_list:
+                kept[name] = len(inner)
+            elif name != "status_reason":
+                kept[name] = _without_sentences(inner)
+        return kept
+    if isinstance(value, list):
+        return [_without_sentences(inner) for inner in value]
+    return value
 
 
 def _sha(value: Any) -> str:
