@@ -378,7 +378,7 @@ def timed(times) -> Run:
         ([time * 1.0049 for time in UNEVEN], (NOW, NOW), True),
         ([time * 1.0051 for time in UNEVEN], (NOW, NOW), False),
         # The same mean, but slow in other steps.
-        (UNEVEN[1:] + UNEVEN[:1], (NOW, NOW), False),
+        (UNEVEN[::-1], (NOW, NOW), False),
         (UNEVEN, (NOW, (NOW[0] + merge.SAME_MOMENT, True)), True),
         (UNEVEN, (NOW, (NOW[0] + merge.SAME_MOMENT + 1, True)), False),
         (UNEVEN, (NOW, (NOW[0], False)), False),
