@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from stored_runs import sentences_of
 
 from tprimat.read.megatron import reader, times, training
 from tprimat.read.megatron import table as megatron_table
@@ -388,7 +389,7 @@ MISSING = "the line of iteration 1 is missing; iteration 2 (11 s) counts as the 
 def test_step_times(made, stated, seconds, windows, warnings):
     found: list[str] = []
     assert times.step_times(made, stated, found) == (seconds, windows)
-    assert found == warnings
+    assert sentences_of(found) == warnings
 
 
 @pytest.mark.parametrize(
@@ -533,7 +534,7 @@ def test_a_double_of_a_rank_and_of_another():
         "planned": 90.0, "elapsed_ms": 100.0, "loss": 3.0, "rank": 1.0, "nans": 5.0, "skipped": 6.0,
     }  # fmt: skip
     assert (made.doubles, made.lines_of_other_ranks) == (1, 1)
-    assert made.conflicts == [
+    assert sentences_of(made.conflicts) == [
         "iteration 4 is printed twice with different values (loss; lines 7 and 9); the first is"
         " used"
     ]
@@ -568,7 +569,7 @@ def test_a_restart_drops_what_it_repeats():
         [4, 5, 6, 7],
         [1, 4],
     )
-    assert made.warnings == [
+    assert sentences_of(made.warnings) == [
         "restarted on line 99 from iteration 4: iterations 4 to 7 before the restart were dropped"
     ]
     assert (made.again, made.since_start) == ([99], 0)

@@ -361,6 +361,39 @@ def test_one_training_or_two(one, other, as_files, as_ranks):
     assert merge.same_training(other, one) is as_files
 
 
+NOW = (1.7e9, True)
+UNEVEN = tuple(2.0 + 0.1 * ((7 * step) % 5) for step in range(40))
+"""Times of steps of which two neighbors lie 4% to 10% apart."""
+
+
+def timed(times) -> Run:
+    return losses((2.5,) * len(times), times=times)
+
+
+@pytest.mark.parametrize(
+    ("times", "moments", "is_together"),
+    [
+        (UNEVEN, (NOW, NOW), True),
+        # A mean that is 0.49% off is of another clock, one of 0.51% of another training.
+        ([time * 1.0049 for time in UNEVEN], (NOW, NOW), True),
+        ([time * 1.0051 for time in UNEVEN], (NOW, NOW), False),
+        # The same mean, but slow in other steps.
+        (UNEVEN[::-1], (NOW, NOW), False),
+        (UNEVEN, (NOW, (NOW[0] + merge.SAME_MOMENT, True)), True),
+        (UNEVEN, (NOW, (NOW[0] + merge.SAME_MOMENT + 1, True)), False),
+        (UNEVEN, (NOW, (NOW[0], False)), False),
+        (UNEVEN, (NOW, None), False),
+        # Too few steps tell nothing.
+        (UNEVEN[1:3], (NOW, NOW), True),
+    ],
+)
+def test_processes_that_wait_for_each_other(times, moments, is_together):
+    one = timed(UNEVEN)
+    other = timed(tuple(times))
+    assert merge.together(one, other, moments) is is_together
+    assert merge.together(other, one, moments[::-1]) is is_together
+
+
 def test_values_of_the_steps_that_both_have():
     one = run(
         (1, 2, 5), loss_values=(9.0, None, 7.0), native_metrics={"x": (1.0, 2.0, 3.0), "y": 5.0}

@@ -240,7 +240,7 @@ class TestConflicts:
         training = LoggedTraining()
         for step in range(1, 8):
             training.note_conflict("iteration", step, ["loss", "time"], (3 * step, 5 * step))
-        assert training.conflicts == [
+        assert sentences_of(training.conflicts) == [
             f"iteration {step} is printed twice with different values (loss, time; lines {3 * step}"
             f" and {5 * step}); the first is used"
             for step in range(1, 6)
@@ -258,12 +258,12 @@ def test_restarts_up_to_fifty_are_listed(restarts, more):
     for number in range(restarts):
         training.note_restart("step", 40, 100 + number, [40, 44, 47])
     assert training.again == list(range(100, 100 + restarts))
-    assert training.warnings == [
+    assert sentences_of(training.warnings) == [
         f"restarted on line {100 + number} from step 40: steps 40 to 47 before the restart were"
         " dropped"
         for number in range(50)
     ]
-    assert training.many_restarts() == more
+    assert sentences_of(training.many_restarts()) == more
 
 
 def test_a_training_counts_and_orders_its_records():
@@ -327,7 +327,7 @@ def ended(
 def test_how_it_ended(how, planned, done, status, warnings):
     found: list[str] = []
     assert records.outcome(ended(**how), planned, done, found)[:2] == status
-    assert found == warnings
+    assert sentences_of(found) == warnings
 
 
 class TestContext:

@@ -5,7 +5,7 @@ where it begins.
 from __future__ import annotations
 
 import pytest
-from stored_runs import sentences_of
+from stored_runs import notes_of, sentences_of
 
 from tprimat.read.parsing import remarks
 from tprimat.read.parsing.records import LoggedTraining, Record
@@ -54,14 +54,14 @@ def test_spans(stretches, words):
         # It begins with a window of its steps, or later.
         ([10, 20], [10, 10], []),
         ([11, 21], [10, 10], ["log begins at record 11"]),
-        ([1, 4, 5, 9], [1, 1, 1, 3], ["lacks records 2–3, 6"]),
-        ([10, 20, 40], [10, 10, 10], ["lacks records 21–30"]),
-        ([10, 20, 31], [10, 10, 10], ["lacks record 21"]),
-        ([5, 12], [2, 2], ["log begins at record 5", "lacks records 6–10"]),
+        ([1, 4, 5, 9], [1, 1, 1, 3], ["no line for records 2–3, 6"]),
+        ([10, 20, 40], [10, 10, 10], ["no line for records 21–30"]),
+        ([10, 20, 31], [10, 10, 10], ["no line for record 21"]),
+        ([5, 12], [2, 2], ["log begins at record 5", "no line for records 6–10"]),
     ],
 )
 def test_missing(steps, windows, warnings):
-    assert sentences_of(remarks.missing(steps, windows, "record", "lacks")) == warnings
+    assert sentences_of(remarks.missing(steps, windows, "record", "lines-missing")) == warnings
 
 
 def test_missing_by_itself_is_of_steps():
@@ -82,7 +82,7 @@ def test_missing_by_itself_is_of_steps():
     ],
 )
 def test_unread_labels(names, warnings):
-    assert remarks.unread_labels(iter(names)) == warnings
+    assert sentences_of(remarks.unread_labels(iter(names))) == warnings
 
 
 def test_tokens_per_step():
@@ -105,7 +105,7 @@ def test_tokens_per_step():
 def test_sequence_lengths_that_vary(tokens, varies):
     records = [record(step, native={"tokens_seen": seen}) for step, seen in enumerate(tokens, 1)]
     words = "sequence lengths vary: 100 to 105 tokens per step, so step times vary with them"
-    assert remarks.warnings_of(training(*records)) == ([words] if varies else [])
+    assert sentences_of(remarks.warnings_of(training(*records))) == ([words] if varies else [])
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,9 @@ def test_warnings_of_a_training_in_their_order():
         record(3, unread=("x",)),
         record(5, loss=None),
     ]
-    made = training(*records, warnings=["w"], conflicts=["c"], again=list(range(52)))
+    made = training(
+        *records, warnings=[*notes_of("w")], conflicts=[*notes_of("c")], again=list(range(52))
+    )
     assert sentences_of(remarks.warnings_of(made)) == [
         "w",
         "restarted 2 more times",
@@ -191,7 +193,7 @@ def rated(rates, batch=8, length=100, devices=4):
     ],
 )
 def test_rates_against_the_other_values(rates, sizes, warnings):
-    assert rated(rates, **sizes) == warnings
+    assert sentences_of(rated(rates, **sizes)) == warnings
     assert remarks.check_rates({"native_metrics": {}}, None, TrainingConfig()) == []
 
 
@@ -200,4 +202,4 @@ def test_rates_against_the_other_values(rates, sizes, warnings):
 )
 def test_a_share_that_disagrees(share, tells):
     words = f"1 of 2 {RATES} 1.0% (step 2); one of them is wrong"
-    assert rated([100.0, 100 * share]) == ([words] if tells else [])
+    assert sentences_of(rated([100.0, 100 * share])) == ([words] if tells else [])

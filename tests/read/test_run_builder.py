@@ -9,6 +9,8 @@ import datetime
 import pytest
 from stored_runs import notes_of, sentences_of
 
+from tprimat.notes import Note
+from tprimat.notes.catalogue import note_of
 from tprimat.read.parsing import run_builder
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.records import LoggedTraining, Record
@@ -272,13 +274,11 @@ def test_a_whole_run():
             "peak_memory_allocated_gb": 40.0, "peak_memory_reserved_gb": -1.0, "avg_memory_allocated_gb": float("inf"),
         },
         gpu={"total_memory_gb": 80.5}, breakdown={"forward": 0.5, "odd": float("nan")}, versions={"nemo": "2.5"},
-        settings={"switch": True}, label="side", left_out=["left"], remarks=["last", "left"],
-        unknown={"num_gpus": "a", "energy": "energy unknown"},
+        settings={"switch": True}, label="side", left_out=[*notes_of("left")], remarks=[*notes_of("last", "left")],
+        unknown=unknown_of(num_gpus="a", energy="energy unknown"),
     )  # fmt: skip
-    rates = (
-        "1 of 3 records print tokens/s/GPU that disagree with batch × sequence length / time / GPUs"
-        " (8 × 16 / 4) by up to 25.0% (step 3); one of them is wrong"
-    )
+    off = {"off": 1, "count": 3, "percent": 25.0, "step": 3}
+    rates = Note("rates-disagree", {**off, "batch": 8, "length": 16, "gpus": 4})
     assert builder.run({}) == Run(
         status="complete",
         ending=Ending(kind="finished"),
@@ -287,7 +287,7 @@ def test_a_whole_run():
         model="mine",
         label="side",
         timestamp="2026-03-01T12:00:02+00:00",
-        notes=notes_of("left", rates, "energy unknown", "last"),
+        notes=(*notes_of("left"), rates, *notes_of("energy unknown", "last")),
         source=Source(kind="log", dialect="nemo (x)"),
         gpu_info=GpuInfo(
             device_name="NVIDIA H100 80GB HBM3", device_count=4, software_stack="cuda", software_version="12.4",
@@ -329,6 +329,10 @@ GPU = "the source doesn't state the GPU's name"
 ALL = "global batch size, sequence length and number of GPUs unknown: the source doesn't state them"
 
 
+def unknown_of(**texts: str) -> dict[str, Note]:
+    return {name: note_of(text) for name, text in texts.items()}
+
+
 @pytest.mark.parametrize(
     ("values", "fields", "warnings"),
     [
@@ -338,9 +342,9 @@ ALL = "global batch size, sequence length and number of GPUs unknown: the source
         ({"num_gpus": 8, "global_batch_size": 7, "device_name": "x", "model": "m"}, {},
          ("sequence length unknown: the source doesn't state it",)),
         ({}, {"of_training": False}, (GPU,)),
-        ({}, {"unknown": {"num_gpus": "why", "odd": "too", "step_times": "not"}},
+        ({}, {"unknown": unknown_of(num_gpus="why", odd="too", step_times="not")},
          (UNNAMED, "why", "global batch size and sequence length unknown: the source doesn't state them", GPU, "too")),
-        ({"model": "m"}, {"unknown": {"sequence_length": "a", "num_gpus": "b", "global_batch_size": "c"}},
+        ({"model": "m"}, {"unknown": unknown_of(sequence_length="a", num_gpus="b", global_batch_size="c")},
          ("c", "a", "b", GPU)),
         ({}, {"shift": 1}, ("step numbers shifted by one: the source counts from 0", UNNAMED, ALL, GPU)),
         ({"device_name": "CUDA error: out of memory"}, {},
@@ -353,7 +357,7 @@ def test_warnings(values, fields, warnings):
 
 @pytest.mark.parametrize(
     ("unknown", "words"),
-    [({}, "no step times in the source"), ({"step_times": "not printed"}, "not printed")],
+    [({}, "no step times in the source"), (unknown_of(step_times="not printed"), "not printed")],
 )
 def test_without_step_times(unknown, words):
     made = training()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 
 import pytest
+from stored_runs import sentences_of
 
 from tprimat.read.parsing import sequencer
 from tprimat.read.parsing.records import LoggedTraining, Record
@@ -179,8 +180,8 @@ def told(sorter: RecordSequencer) -> list[dict]:
             "lost": [(each.step, each.line) for each in training.lost],
             "doubles": training.doubles,
             "again": training.again,
-            "conflicts": training.conflicts,
-            "warnings": training.warnings,
+            "conflicts": sentences_of(training.conflicts),
+            "warnings": sentences_of(training.warnings),
             "marks": training.around.marks,
             "cause": training.around.causes.reason(),
             "cut": training.cut_off,

@@ -157,6 +157,18 @@ def test_the_second_time_is_restored_where_it_is_a_mean_with_the_first_step():
     assert written(5.0).step_times == pytest.approx((21.0, 5.0, 1.0))
 
 
+def test_a_mean_of_ten_steps_with_the_first_is_restored_to_that_of_the_nine():
+    """21 s and nine steps of 1 s are 3 s on average."""
+    steps = [
+        writer.event(
+            end, step, writer.scalar("lm loss", 3.0), writer.scalar("iteration-time", time)
+        )
+        for step, end, time in ((1, 1.7e9, 21.0), (10, 1.7e9 + 9, 3.0), (20, 1.7e9 + 19, 1.0))
+    ]
+    run = run_of(writer.version() + b"".join(steps))
+    assert run.step_times == pytest.approx((21.0, 1.0, 1.0))
+
+
 def test_times_of_an_interval_stand_at_its_end():
     run = run_of(MEGATRON + megatron_steps(1, 20, every=10))
     assert [step for step, time in zip(run.steps, run.step_times, strict=True) if time] == [10, 20]

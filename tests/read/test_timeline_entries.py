@@ -8,7 +8,7 @@ import datetime
 
 import pytest
 
-from tprimat.notes.catalogue import words
+from tprimat.notes.catalogue import note_of, words
 from tprimat.read.parsing import timeline
 from tprimat.read.parsing.events import Events, Mark
 from tprimat.read.parsing.placing import Row
@@ -993,15 +993,16 @@ FORWARD = "account unknown: on {} clocks may go forward, and the log states no t
 def test_clocks_that_change(texts, words):
     times = clock(*texts)
     written = rows(*[(step, step, at) for step, at in enumerate(times, 1)])
-    assert timeline.clock_change(written, Events()) == words
+    change = note_of(words) if words else None
+    assert timeline.clock_change(written, Events()) == change
     # The first time of the log, before the records; and times between records that have none.
     assert timeline.clock_change(written[1:], events(first=times[0])) == (
-        words if times[0] < times[1] else None
+        change if times[0] < times[1] else None
     )
     stamps = [(line, moment(at)) for line, at in enumerate(times)]
     untimed = [(Row(1, 5, 0.0), None, 0.0)]
-    assert timeline.clock_change(untimed, events(stamps=[*reversed(stamps)])) == words
-    assert timeline.clock_change([], events(stamps=stamps)) == words
+    assert timeline.clock_change(untimed, events(stamps=[*reversed(stamps)])) == change
+    assert timeline.clock_change([], events(stamps=stamps)) == change
     aware = [(line, (at, True)) for line, at in enumerate(times)]
     assert timeline.clock_change(untimed, events(stamps=aware)) is None
     assert timeline.clock_change([*written, (Row(9, 9, 0.0), True, 1.0)], Events()) is None

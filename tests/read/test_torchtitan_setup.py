@@ -424,7 +424,8 @@ PLAIN = {"num_layers": 6, "num_attention_heads": 16, "num_query_groups": 16}
     ],
 )
 def test_shape(arguments, more, expected, warnings):
-    assert shape(arguments, **more) == (ModelConfig(**SOURCE, **expected), warnings)
+    made, notes = shape(arguments, **more)
+    assert (made, sentences_of(notes)) == (ModelConfig(**SOURCE, **expected), warnings)
 
 
 def test_a_shape_that_is_not_stated():
@@ -462,7 +463,7 @@ UNSET = "log_freq isn't stated (torchtitan's default is 10): each record counts 
 def test_windows(steps, interval, windows, warnings):
     found, said = [Record(step, step) for step in steps], []
     reader._set_windows(found, interval, said)
-    assert ([each.window for each in found], said) == (windows, warnings)
+    assert ([each.window for each in found], sentences_of(said)) == (windows, warnings)
 
 
 LACK = "no step times: torchtitan prints none, and the log lacks {} to compute them from tps; printed rates are in native_metrics"

@@ -13,7 +13,9 @@ import event_writer as writer
 import made_files
 import pytest
 import whole
+from stored_runs import sentences_of
 
+from tprimat.notes import Note
 from tprimat.read import wandb_offline
 from tprimat.read.tensorboard import reader, tfevents
 
@@ -686,10 +688,10 @@ A, B, C = b"first content", b"second", b"third one"
     ],
 )
 def test_records_in_a_block(parts, contents, warning):
-    warnings: list[str] = []
+    warnings: list[Note] = []
     stream = io.BytesIO(b":W&B" + bytes(3) + b"".join(parts))
     assert list(wandb_offline._contents(stream, warnings)) == contents
-    assert warnings == [warning] * bool(warning)
+    assert sentences_of(warnings) == [warning] * bool(warning)
 
 
 def test_damage_costs_a_block_each(monkeypatch):
@@ -697,10 +699,10 @@ def test_damage_costs_a_block_each(monkeypatch):
     # The first block is shorter by the file's header.
     first = (part(1, A) + part(1, B, crc=5)).ljust(57, b"x")
     second = (part(1, C, crc=5)).ljust(64, b"x")
-    warnings: list[str] = []
+    warnings: list[Note] = []
     stream = io.BytesIO(b":W&B" + bytes(3) + first + second + part(1, C))
     assert list(wandb_offline._contents(stream, warnings)) == [A, C]
-    assert warnings == ["2 damaged or torn records skipped"]
+    assert sentences_of(warnings) == ["2 damaged or torn records skipped"]
 
 
 @pytest.mark.parametrize(("longest", "found"), [(len(A + B), [A + B, C]), (len(A + B) - 1, [C])])

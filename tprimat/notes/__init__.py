@@ -67,16 +67,10 @@ value comes from instead, and depend on what its user states.
 """
 
 
-Told = str | Note
-"""What is known or doubted, in a list that becomes notes."""
-
-
-def noted(told: Iterable[Told]) -> tuple[Note, ...]:
-    """Return notes, each once and in order; a sentence that has no code yet becomes the note TEXT."""
+def noted(notes: Iterable[Note]) -> tuple[Note, ...]:
+    """Return notes, each once and in order."""
     # A system of thousands of runs has as many notes, most of them equal.
-    notes: dict[tuple[object, ...], Note] = {}
-    for item in told:
-        if item:
-            note = item if isinstance(item, Note) else Note(TEXT, {"text": item})
-            notes.setdefault((note.code, *note.fields.items()), note)
-    return tuple(notes.values())
+    unlike: dict[tuple[object, ...], Note] = {}
+    for note in notes:
+        unlike.setdefault((note.code, *note.fields.items()), note)
+    return tuple(unlike.values())

@@ -106,9 +106,16 @@ def note_of(sentence: str) -> Note:
         if match:
             fields: dict[str, NoteValue] = {}
             for name, value in match.groupdict().items():
-                fields[name] = float(value.replace(",", "")) if is_number[name] else value
+                if value is not None:
+                    fields[name] = _number(value) if is_number[name] else value
             return Note(code, fields)
     return Note(TEXT, {"text": sentence})
+
+
+def _number(text: str) -> float:
+    """Return a number of a sentence, whole ones as int: 1 record, not 1.0 record."""
+    plain_text = text.replace(",", "")
+    return int(plain_text) if plain_text.isdecimal() else float(plain_text)
 
 
 @functools.cache
@@ -127,12 +134,15 @@ def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, bool]]]:
         pattern = ""
         is_number: dict[str, bool] = {}
         for literal, name, form, _ in string.Formatter().parse(row.sentence):
-            pattern += re.escape(literal)
+            # What stands in brackets may be missing.
+            pattern += re.escape(literal).replace(r"\[", "(?:").replace(r"\]", ")?")
             if name in is_number:
                 pattern += f"(?P={name})"
             elif name is not None:
                 is_number[name] = bool(form)
                 pattern += f"(?P<{name}>{_NUMBER if form else '.*'})"
+            if form and form.startswith("count "):
+                pattern += f" {form.removeprefix('count ')}(?:e?s)?"
         patterns.append((code, re.compile(pattern, re.DOTALL), is_number))
     return patterns
 

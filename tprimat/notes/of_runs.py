@@ -134,7 +134,8 @@ ROWS = {
     "model-unnamed": NoteRow("warning", "the log doesn't name its model: --model-name sets it"),
     "model-from-directory": NoteRow(
         "warning",
-        "model from the name of the log's directory '{directory}': {model}; the log doesn't state it",
+        "model from the name of the log's directory '{directory}': {model}; the log doesn't state"
+        " it",
     ),
     "model-against-shape": NoteRow(
         "warning", "the model {model} and the given shape can't both be true"
@@ -250,7 +251,8 @@ ROWS = {
     "log-read-in-part": NoteRow("warning", "compressed file read only in part: {why}"),
     "gpu-of-this-machine": NoteRow(
         "warning",
-        "GPU {gpu}: of this machine ({host}), on which the log was written; the log doesn't name it",
+        "GPU {gpu}: of this machine ({host}), on which the log was written; the log doesn't name"
+        " it",
     ),
     "gpu-by-memory": NoteRow(
         "warning", "GPU {gpu}: from its memory of {gib:.0f} GiB; the log doesn't name it"
@@ -538,5 +540,325 @@ ROWS = {
         "warning", "num_gpus is not in the file: assumed to be the machine's {devices} devices"
     ),
     "legacy-unused": NoteRow("info", "unused fields of the file: {names}"),
+    "values-conflict": NoteRow(
+        "warning",
+        "{noun} {step} is printed twice with different values ({fields}; lines {line} and"
+        " {again}); the first is used",
+    ),
+    "restarted": NoteRow(
+        "warning",
+        "restarted on line {line} from {noun} {step}: {noun}s {first} to {last} before the restart"
+        " were dropped",
+    ),
+    "more-restarts": NoteRow("warning", "restarted {count} more times"),
+    "failed-afterwards": NoteRow("warning", "the run completed, then: {cause}"),
+    "attempt-without-step": NoteRow(
+        "warning", "restarted after line {line}; that attempt logged no step: {cause}"
+    ),
+    "grad-norms-not-finite": NoteRow("warning", "gradient norm is not finite at {steps}"),
+    "loss-unprinted": NoteRow("warning", "no loss printed at {steps}"),
+    "time-unprinted": NoteRow("warning", "no step time printed at {steps}"),
+    "records-missing": NoteRow("warning", "no record of {steps}"),
+    "lines-missing": NoteRow("warning", "no line for {steps}"),
+    "labels-unread": NoteRow("warning", "{count:count label} not read: {labels}"),
+    "lengths-vary": NoteRow(
+        "warning",
+        "sequence lengths vary: {least:,.0f} to {most:,.0f} tokens per step, so step times vary"
+        " with them",
+    ),
+    "rates-disagree": NoteRow(
+        "warning",
+        "{off} of {count} records print tokens/s/GPU that disagree with batch × sequence length /"
+        " time / GPUs ({batch} × {length} / {gpus}) by up to {percent:.1f}% (step {step}); one of"
+        " them is wrong",
+    ),
+    "gpu-name-is-error": NoteRow(
+        "warning", "in the place of the GPU's name the source has an error text: {error}"
+    ),
+    "steps-counted-from-0": NoteRow(
+        "warning", "step numbers shifted by one: the source counts from 0"
+    ),
+    "step-times-absent": NoteRow("warning", "no step times in the source"),
+    "shape-differs": NoteRow(
+        "warning", "the configuration is named {name}, but the model is not {model}: {why}"
+    ),
+    "clock-goes-back": NoteRow(
+        "warning", "account unknown: times in the log go back by {time}, and it states no time zone"
+    ),
+    "clock-may-go-forward": NoteRow(
+        "warning",
+        "account unknown: on {date} clocks may go forward, and the log states no time zone",
+    ),
+    "times-in-whole-seconds": NoteRow(
+        "warning", "step times are differences of elapsed_time, which has whole seconds"
+    ),
+    "records-numbered": NoteRow(
+        "warning", "records without a step number ({count}) are numbered in order"
+    ),
+    "times-of-rolling-mean": NoteRow(
+        "warning",
+        "step times are 1 / batches_per_sec, a rolling mean of up to 100 batches: changes appear"
+        " late, and scatter is understated",
+    ),
+    "times-of-printed-rate": NoteRow(
+        "warning", "step times are 1 / printed batches per second: few digits, averaged by OLMo"
+    ),
+    "gpus-suggested": NoteRow(
+        "warning",
+        "tokens per step and the printed rates suggest {gpus:count GPU}; the log doesn't state it",
+    ),
+    "rates-contradict": NoteRow(
+        "warning",
+        "the printed rates contradict each other: one GPU processes {times:.3g}× the tokens of all",
+    ),
+    "times-of-intervals": NoteRow(
+        "warning",
+        "one time per {steps} steps, treated as their mean (Megatron's timer averages since it was"
+        " last read)",
+    ),
+    "tflops-with-recomputation": NoteRow(
+        "warning",
+        "Megatron-DeepSpeed's TFLOP/s include recomputation: not comparable with Megatron-LM's",
+    ),
+    "filled-in": NoteRow("info", "{names}: from {origin}"),
+    "trace-report": NoteRow(
+        "info",
+        "trace report: the breakdown covers the whole traced interval, an unknown number of steps",
+    ),
+    "parts-contradict-total": NoteRow(
+        "warning", "the parts add up to {percent:.1f}% of the total time; one of them is wrong"
+    ),
+    "line-skipped": NoteRow("warning", "line {line} skipped: {columns} of {of} columns"),
+    "reading-stopped": NoteRow("warning", "reading stopped: {why}"),
+    "means-of-group": NoteRow("warning", "values are means over the runs of a W&B group"),
+    "records-damaged": NoteRow("warning", "{count:count damaged or torn record} skipped"),
+    "record-skipped": NoteRow("warning", "a record in another form skipped"),
+    "times-of-clock": NoteRow(
+        "warning",
+        "step times are differences of {clock}: evaluation and saving are included, if any",
+    ),
+    "one-record-as-step": NoteRow(
+        "warning", "a single record does not show how many steps it averages: counted as one step"
+    ),
+    "batch-suggested-by-samples": NoteRow(
+        "warning",
+        "the global batch size isn't stated; consumed_samples suggest {batch:g} (set it with"
+        " --global-batch-size)",
+    ),
+    "batch-suggested-by-tokens": NoteRow(
+        "warning",
+        "the global batch size isn't stated; the lines suggest about {tokens:,.0f} tokens per"
+        " device and step",
+    ),
+    "devices-of-process": NoteRow(
+        "warning",
+        "the number of devices ({devices}) is from the memory table, in which a process lists its"
+        " own devices",
+    ),
+    "batch-unstated": NoteRow("warning", "the global batch size isn't stated; {but}"),
+    "times-of-train-time": NoteRow(
+        "warning",
+        "step times are differences of train_time (whole ms); its clock runs ahead of the GPU, so"
+        " the step after a validation looks long",
+    ),
+    "sizes-may-change": NoteRow(
+        "warning", "batch size and sequence length may change during the run (not logged)"
+    ),
+    "peak-of-mfu": NoteRow("warning", "the peak behind the printed MFU is {peak}"),
+    "answers-vary": NoteRow("warning", "tokens per step vary with the length of the answers"),
+    "responses-vary": NoteRow(
+        "warning", "tokens per step vary with the length of the responses; the log counts them"
+    ),
+    "lines-of-unknown-runs": NoteRow(
+        "warning",
+        "lines without step numbers may belong to different runs: each is read as its own run",
+    ),
+    "lines-numbered": NoteRow(
+        "warning", "lines without step numbers are numbered in order, one step each"
+    ),
+    "times-of-samples-rate": NoteRow(
+        "warning",
+        "step times are global batch size / CurrSamplesPerSec of the printed steps, without data"
+        " wait unless DeepSpeed loads the data",
+    ),
+    "steps-overflowed": NoteRow(
+        "warning", "{count} optimizer steps skipped on overflow; they count, and are faster"
+    ),
+    "samples-are-pairs": NoteRow(
+        "warning",
+        "sequence length unknown: a sample is a pair of sequences, padded to the length that is"
+        " stated",
+    ),
+    "printed-rate-too-high": NoteRow(
+        "warning",
+        "printed tokens/s/GPU are {times:g} times too high (divided by {by}, not by {gpus} GPUs);"
+        " use native_metrics.tokens_per_second_per_gpu_corrected",
+    ),
+    "tokens-not-fixed": NoteRow(
+        "warning",
+        "tokens per step vary ({least:,.0f} to {most:,.0f}), so there is no fixed batch size ×"
+        " sequence length; token rates are in native_metrics",
+    ),
+    "rate-as-printed": NoteRow(
+        "warning",
+        "tokens/s/GPU are as printed: divided by data and context parallelism{here} only, so too"
+        " high by TP × PP; padding is not counted",
+    ),
+    "samples-only": NoteRow(
+        "warning", "sequence length unknown: throughput in samples/s only, not in tokens/s"
+    ),
+    "times-sampled": NoteRow(
+        "warning", "one step time is logged per {steps} steps; pauses in between are not included"
+    ),
+    "times-of-blocks": NoteRow(
+        "warning", "no step times in the log: computed as each block's wall time / its steps"
+    ),
+    "evaluation-in-blocks": NoteRow(
+        "warning",
+        "training and evaluation aren't told apart in {blocks} blocks: a step takes at most"
+        " {seconds:.4g} s there, with its share of the evaluations[, in steps {first}–{last} at"
+        " most {fastest:.4g} s]",
+    ),
+    "values-unplaced": NoteRow(
+        "warning", "{count} values ignored: the unit of their position is unknown"
+    ),
+    "events-unreadable": NoteRow(
+        "warning", "{count} unreadable events skipped (first on line {line})"
+    ),
+    "loss-unlogged": NoteRow("warning", "no loss logged at {steps}"),
+    "eval-accuracy-is-loss": NoteRow(
+        "warning",
+        "'eval_accuracy' in this log is the benchmark's evaluation: for language models the loss"
+        " (lower is better)",
+    ),
+    "summary-without-records": NoteRow(
+        "warning",
+        "a summary without step records: its means are in native_metrics as printed (a mean of"
+        " rates is not the rate at the mean time)",
+    ),
+    "sizes-of-summary-unstated": NoteRow(
+        "warning", "the sequence length and the global batch size are not stated"
+    ),
+    "description-has-error": NoteRow(
+        "warning", "the system description {where} has an error text for its GPU: {error}"
+    ),
+    "description-contradicts": NoteRow(
+        "warning", "the system description {where} says {what}: the log's is kept"
+    ),
+    "replica-groups": NoteRow(
+        "warning",
+        "{groups} replica groups of one fault-tolerant run print into this log: values are from"
+        " the first group to print each step, and the batch is that of one group",
+    ),
+    "last-step-unprinted": NoteRow(
+        "warning",
+        "the last printed step is {step} of {planned}: torchtitan prints every {interval} steps",
+    ),
+    "log-freq-unstated": NoteRow(
+        "warning",
+        "log_freq isn't stated (torchtitan's default is {default}): each record counts as one step",
+    ),
+    "times-from-stamped-tps": NoteRow(
+        "warning",
+        "step times computed from tps and the time stamps, which show {tokens:,.0f} tokens per"
+        " step and GPU: the log lacks {lacking}",
+    ),
+    "times-from-tps": NoteRow(
+        "warning",
+        "step times computed as batch × sequence length / (tps × GPUs) ({batch} × {length} / (tps"
+        " × {gpus})), to the precision of the printed tps",
+    ),
+    "widths-of-experts-unstated": NoteRow(
+        "warning",
+        "feed-forward widths ignored: how this model mixes expert and dense layers isn't stated",
+    ),
+    "widths-ignored": NoteRow(
+        "warning",
+        "feed-forward widths ignored: the model has {other}, so FLOPs from its widths would be"
+        " wrong",
+    ),
+    "attempt-without-iteration": NoteRow(
+        "warning", "restarted on line {line}; that attempt logged no iteration: {why}"
+    ),
+    "stopped-early": NoteRow(
+        "warning", "stopped early, after iteration {iteration} of {planned} (line {line})"
+    ),
+    "memory-from-rocm-smi": NoteRow(
+        "warning",
+        "memory in use is from rocm-smi; the log may repeat the value of its first iterations",
+    ),
+    "memory-peaks-early": NoteRow(
+        "warning",
+        "peaks of allocated and reserved memory cover iterations up to {iteration}; the log has no"
+        " later values",
+    ),
+    "iterations-skipped": NoteRow(
+        "warning", "optimizer steps skipped at {steps}; they count as steps"
+    ),
+    "nan-iterations": NoteRow("warning", "NaN iterations counted at {steps}"),
+    "values-garbled": NoteRow("warning", "values garbled by other output ignored at {steps}"),
+    "times-unreadable": NoteRow("warning", "no readable step time at {steps}"),
+    "time-may-be-mean": NoteRow(
+        "warning",
+        "the time of iteration {iteration} ({seconds:g} s) may be a mean that includes iteration"
+        " {first}, as newer Megatron versions print it; the log does not show which",
+    ),
+    "first-line-missing": NoteRow(
+        "warning",
+        "the line of iteration 1 is missing[; iteration 2 ({seconds:g} s) counts as the mean of"
+        " both]",
+    ),
+    "time-restored": NoteRow(
+        "warning",
+        "iteration {iteration}: the logged {logged:g} s are a mean that includes iteration {first}"
+        " ({first_seconds:g} s), since Megatron does not reset its timer; corrected to {seconds:g}"
+        " s ({evidence}); its {printed} are means of the same kind, kept as printed",
+    ),
+    "file-cut": NoteRow("warning", "file truncated or damaged: {count} records read"),
+    "whole-run-values": NoteRow("warning", "whole-run values only: the file has no step records"),
+    "file-damaged": NoteRow("warning", "file truncated or damaged"),
+    "trainer-resumed": NoteRow(
+        "warning",
+        "resumed after step {step}: the Trainer's own train_…_per_second divide the work of all"
+        " sessions by the time of the last one; whole_run_seconds_per_step counts the steps of the"
+        " last session",
+    ),
+    "restarted-at": NoteRow(
+        "warning", "restarted on line {line} at {noun} {place:g}: {count} earlier records dropped"
+    ),
+    "steps-ambiguous": NoteRow(
+        "warning", "step numbers are ambiguous: records are numbered in order, one step each"
+    ),
+    "steps-derived": NoteRow("warning", "step numbers derived from {evidence}"),
+    "events-cut": NoteRow("warning", "{where}; everything before it was read"),
+    "event-time-restored": NoteRow(
+        "warning",
+        "step {step}: the recorded {recorded:g} s are a mean that includes step {first}"
+        " ({first_seconds:g} s); corrected to {seconds:g} s (the two events are {apart:.6g} s"
+        " apart)",
+    ),
+    "batch-ramps-up": NoteRow(
+        "warning",
+        "the arguments request a global batch of {requested}, but every step has {size} by {where}"
+        " (batch ramp-up); {size} is used",
+    ),
+    "times-of-log-interval": NoteRow(
+        "warning",
+        "step times are means over log_interval ({interval}) steps, recorded at the last of them;"
+        " other values are per step",
+    ),
+    "trace-without-gpu-work": NoteRow("warning", "{file}: no GPU work in the trace"),
+    "trace-without-steps": NoteRow(
+        "warning",
+        "no steps in the trace: the breakdown covers all of it; call step() of torch.profiler",
+    ),
+    "kernels-uncategorized": NoteRow(
+        "warning",
+        "{percent:.0f}% of the GPU's busy time is in kernels of no known category, such as"
+        " {examples}",
+    ),
+    "unit-unstated": NoteRow(
+        "warning", "alloc and max_alloc have no stated unit: kept as printed in native_metrics"
+    ),
 }
 """Rows by code. Files of schema 1 hold the sentences alone: note_of() finds the row of each."""

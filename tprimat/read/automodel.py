@@ -27,7 +27,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tprimat.notes import Note, noted
+from tprimat.notes import Note
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.parsed_log import Given
@@ -90,13 +90,9 @@ class AutomodelRun(RunBuilder):
         corrected = tuple(None if rate is None else rate / world for rate in rates)
         notes = run.notes
         if self.ratio and self.ratio != world:
-            notes += noted(
-                (
-                    f"printed tokens/s/GPU are {world / self.ratio:g} times too high (divided by"
-                    f" {self.ratio}, not by {world} GPUs); use"
-                    " native_metrics.tokens_per_second_per_gpu_corrected",
-                )
-            )
+            times = world / self.ratio
+            facts = {"times": times, "by": self.ratio, "gpus": world}
+            notes += (Note("printed-rate-too-high", facts),)
         native = {**run.native_metrics, "tokens_per_second_per_gpu_corrected": corrected}
         return msgspec.structs.replace(run, native_metrics=native, notes=notes)
 
@@ -175,16 +171,12 @@ class Reader(StepReader):
             # Sequences of a fine-tuning have the length that they have.
             stated.pop("global_batch_size", None)
             counts = [token for token in tokens if token]
-            run.unknown["global_batch_size"] = (
-                f"tokens per step vary ({min(counts):,.0f} to {max(counts):,.0f}), so there is no"
-                " fixed batch size × sequence length; token rates are in native_metrics"
+            run.unknown["global_batch_size"] = Note(
+                "tokens-not-fixed", {"least": min(counts), "most": max(counts)}
             )
             run.unknown["sequence_length"] = Note("length-unstated")
         here = f" ({ratio} here)" if ratio else ""
-        run.unknown["rate"] = (
-            f"tokens/s/GPU are as printed: divided by data and context parallelism{here} only, so"
-            " too high by TP × PP; padding is not counted"
-        )
+        run.unknown["rate"] = Note("rate-as-printed", {"here": here})
 
     def _json(self, line: Line) -> bool:
         found = object_at(line.text, line.text.find("{"))

@@ -64,10 +64,7 @@ class Reader(BlockReader):
     }
     needs = ("loss/train/total", "metrics/train/LanguageCrossEntropy", "throughput/")
     rates = ("throughput/batches_per_sec",)
-    caveat = (
-        f"step times are 1 / batches_per_sec, a rolling mean of up to {ROLLING} batches: changes"
-        " appear late, and scatter is understated"
-    )
+    caveat = "times-of-rolling-mean"
     untimed = "batches_per_sec is printed with too few digits"
 
     def step_within(self, block: dict[str, str]) -> int | None:

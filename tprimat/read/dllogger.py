@@ -14,6 +14,7 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
+from tprimat.notes import Note
 from tprimat.read.nemo import reader as nemo
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import Record
@@ -105,9 +106,7 @@ class Reader(StepReader):
         run.framework = "nemo"
         run.shift = 1
         if len(found) == 1 and found[0].step > 0:
-            run.training.warnings.append(
-                "a single record does not show how many steps it averages: counted as one step"
-            )
+            run.training.warnings.append(Note("one-record-as-step"))
         batches = {
             samples / (record.step + 1)
             for record in found
@@ -115,7 +114,6 @@ class Reader(StepReader):
             and not samples % (record.step + 1)
         }
         if len(batches) == 1 and "global_batch_size" not in run.stated:
-            run.unknown["global_batch_size"] = (
-                f"the global batch size isn't stated; consumed_samples suggest {batches.pop():g} "
-                "(set it with --global-batch-size)"
+            run.unknown["global_batch_size"] = Note(
+                "batch-suggested-by-samples", {"batch": batches.pop()}
             )

@@ -18,6 +18,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from tprimat.notes import Note
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, peaks
 from tprimat.read.parsing.run_builder import RunBuilder, timer
@@ -129,10 +130,7 @@ def _of_megatron(document: Mapping[str, Any]) -> list[ParsedLog]:
     if interval > 1:
         for step in timed:
             records[step].window = interval
-        builder.training.warnings.append(
-            f"one time per {interval} steps, treated as their mean (Megatron's timer averages since"
-            " it was last read)"
-        )
+        builder.training.warnings.append(Note("times-of-intervals", {"steps": interval}))
     return [builder.reading()]
 
 
@@ -181,7 +179,7 @@ def _of_bridge(document: Mapping[str, Any]) -> list[ParsedLog]:
         for name in ("alloc", "max_alloc")
         if (known := number(document.get(name))) is not None
     }
-    why = "alloc and max_alloc have no stated unit: kept as printed in native_metrics"
+    why = Note("unit-unstated")
     unknown = {"memory": why} if figures else {}
     shift = 1 if min(records) == 0 else 0
     return [

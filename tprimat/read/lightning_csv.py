@@ -10,6 +10,7 @@ import io
 import itertools
 from collections.abc import Iterator
 
+from tprimat.notes import Note
 from tprimat.read.parsing.options import state_hparams
 from tprimat.read.parsing.parsed_log import (
     Beside,
@@ -76,11 +77,10 @@ def _rows(part: InputFile, training: LoggedTraining) -> Iterator[tuple[int, dict
             elif len(row) == len(header):
                 yield line, dict(zip(header, row, strict=True))
             elif row:
-                training.warnings.append(
-                    f"line {line} skipped: {len(row)} of {len(header)} columns"
-                )
+                facts = {"line": line, "columns": len(row), "of": len(header)}
+                training.warnings.append(Note("line-skipped", facts))
     except ValueError as error:
-        training.warnings.append(f"reading stopped: {error}")
+        training.warnings.append(Note("reading-stopped", {"why": str(error)}))
 
 
 def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:

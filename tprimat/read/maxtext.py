@@ -19,6 +19,7 @@ import re
 import statistics
 from collections.abc import Mapping
 
+from tprimat.notes import Note
 from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.options import Options
 from tprimat.read.parsing.run_builder import RunBuilder
@@ -212,14 +213,10 @@ class Reader(StepReader):
             )
             state(stated, "global_batch_size", whole_batch, text, stated["batch_per_device"].line)
         if tokens and "global_batch_size" not in stated:
-            run.unknown["global_batch_size"] = (
-                "the global batch size isn't stated; the lines suggest about "
-                f"{statistics.median(sorted(tokens)):,.0f} tokens per device and step"
+            run.unknown["global_batch_size"] = Note(
+                "batch-suggested-by-tokens", {"tokens": statistics.median(tokens)}
             )
         if self._devices and (shown := stated.get("num_gpus")) and shown.weight == 1:
-            run.unknown["devices"] = (
-                f"the number of devices ({shown.value}) is from the memory table, in which a"
-                " process lists its own devices"
-            )
+            run.unknown["devices"] = Note("devices-of-process", {"devices": shown.value})
         if loop := stated.number("loop_seconds"):
             run.figures["train_loop_seconds"] = loop

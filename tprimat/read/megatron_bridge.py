@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 
 from tprimat.analysis.warmup import MINIMUM_RECORDS
+from tprimat.notes import Note
 from tprimat.read.megatron.line import ANCHOR, TIMED
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.parsed_log import ParsedLog
@@ -122,13 +123,10 @@ class Reader(StepReader):
         numbers = list(dict.fromkeys(self._iterations))
         if self._bare and not numbers and len(records) < MINIMUM_RECORDS:
             # An excerpt: nothing says that its lines are of one training.
-            note = (
-                "lines without step numbers may belong to different runs: each is read as its"
-                " own run"
-            )
+            note = Note("lines-of-unknown-runs")
             return [self._numbered([record], [1], note) for record in records]
         if len(self._iterations) < len(records):
-            note = "lines without step numbers are numbered in order, one step each"
+            note = Note("lines-numbered")
             return [self._numbered(records, range(1, len(records) + 1), note)]
         # The step of each line is that of Megatron's line with the same rank in its order.
         if len(numbers) != len(records):
@@ -137,7 +135,7 @@ class Reader(StepReader):
             return [self._numbered(records, numbers)]
         return []
 
-    def _numbered(self, records: list[Record], steps: Iterable[int], *notes: str) -> ParsedLog:
+    def _numbered(self, records: list[Record], steps: Iterable[int], *notes: Note) -> ParsedLog:
         training = LoggedTraining(around=self.sorter.pending, warnings=[*notes])
         for record, step in zip(records, steps, strict=True):
             record.step = step

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from tprimat.notes import Note, Told, noted
+from tprimat.notes import Note, noted
 from tprimat.read.parsing.events import Moment
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.run_builder import contradictions
@@ -106,11 +106,7 @@ def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) ->
             # Its engine keeps the norm to itself, and Megatron prints 0.000.
             grad_norms = (None,) * len(run.steps)
         if other_name == "deepspeed" and "tflops_per_gpu" in run.native_metrics:
-            notes += noted(
-                [
-                    "Megatron-DeepSpeed's TFLOP/s include recomputation: not comparable with Megatron-LM's"
-                ]
-            )
+            notes += (Note("tflops-with-recomputation"),)
         return msgspec.structs.replace(run, framework=called, grad_norms=grad_norms, notes=notes)
 
     note = (
@@ -158,11 +154,12 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
         changes |= {"status": "complete", "status_reason": None, "ending": other.ending}
     elif run.ending is not None and run.ending.kind == "cut_off" and has_ended:
         changes |= {name: getattr(other, name) for name in ("status", "status_reason", "ending")}
-    notes: list[Told] = [note for note in run.notes if not _is_resolved(note, filled_names)]
+    notes: list[Note] = [note for note in run.notes if not _is_resolved(note, filled_names)]
     if not any(note.code in DIVERGED for note in run.notes):
         notes += [note for note in other.notes if note.code in DIVERGED]
     if filled_names:
-        notes.append(f"{', '.join(dict.fromkeys(filled_names))}: from {origin}")
+        names = ", ".join(dict.fromkeys(filled_names))
+        notes.append(Note("filled-in", {"names": names, "origin": origin}))
     sizes, spread = (changes.get(part, getattr(run, part)).known() for part in _PARTS[:2])
     notes += contradictions(sizes | spread)
     return msgspec.structs.replace(run, **changes, notes=noted(notes))

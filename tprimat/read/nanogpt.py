@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Sequence
 
+from tprimat.notes import Note
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder, timer
@@ -220,7 +221,7 @@ class Reader(StepReader):
             text = f"{tokens:,} tokens per step follow from dt × tok/sec"
             state(stated, "tokens_per_step", tokens, text, run.training.ordered()[0].line, 0)
             self.figures["tokens_per_step"] = float(stated.count("tokens_per_step") or tokens)
-            run.unknown["global_batch_size"] = f"the global batch size isn't stated; {text}"
+            run.unknown["global_batch_size"] = Note("batch-unstated", {"but": text})
         # nanochat prints tokens; whole sequences and ranks follow from them.
         known = stated.count_statement("tokens_per_micro_batch")
         one = stated.count("tokens_per_rank")
@@ -232,13 +233,8 @@ class Reader(StepReader):
         if self._form == "llm.c":
             run.unknown["step_times"] = no_step_times("this log format has none")
         if self._form == "modded":
-            run.training.warnings.append(
-                "step times are differences of train_time (whole ms); its clock runs ahead of the"
-                " GPU, so the step after a validation looks long"
-            )
-            run.unknown["batch"] = (
-                "batch size and sequence length may change during the run (not logged)"
-            )
+            run.training.warnings.append(Note("times-of-train-time"))
+            run.unknown["batch"] = Note("sizes-may-change")
         against = {"iter": "that of an A100 (312 TFLOP/s) on any GPU: not comparable"}
         if not self._own_peak:
             against["chat"] = (
@@ -248,9 +244,7 @@ class Reader(StepReader):
         if self._form in against and any(
             "mfu_percent" in each.native for each in run.training.records.values()
         ):
-            run.training.warnings.append(
-                f"the peak behind the printed MFU is {against[self._form]}"
-            )
+            run.training.warnings.append(Note("peak-of-mfu", {"peak": against[self._form]}))
         if self._validations:
             self.notes = [f"{self._validations} validation lines skipped"]
 

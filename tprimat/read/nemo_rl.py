@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tprimat.notes import Note
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import LONGEST_METRIC, BlockReader, Place
@@ -107,4 +108,4 @@ class Reader(BlockReader):
     def done(self, run: RunBuilder) -> None:
         """Say why no batch describes a step."""
         super().done(run)
-        run.unknown["batch"] = "tokens per step vary with the length of the answers"
+        run.unknown["batch"] = Note("answers-vary")

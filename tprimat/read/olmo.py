@@ -11,12 +11,12 @@ import re
 import statistics
 from collections.abc import Mapping
 
+from tprimat.notes import Note
 from tprimat.read.parsing.remarks import tokens_per_step
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import BlockReader
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import count, state, whole_ratio
-from tprimat.text import counted
 
 LEAST_SHARE = 0.99
 """Tokens of all GPUs over those of one: rates that are printed with two digits or more don't give
@@ -56,7 +56,7 @@ class Reader(BlockReader):
     }
     needs = ("train/", "throughput/")
     rates = ("throughput/device/batches_per_second", "throughput/device/BPS")
-    caveat = "step times are 1 / printed batches per second: few digits, averaged by OLMo"
+    caveat = "times-of-printed-rate"
     untimed = "batches per second are printed with too few digits"
 
     def take(self, line: Line) -> bool:
@@ -95,13 +95,7 @@ class Reader(BlockReader):
                 [tokens * (batches or 0) / (rate or 1) for batches, rate in rates] or [0]
             )
             if len(devices) == 1 and (gpus := devices.pop()):
-                run.training.warnings.append(
-                    f"tokens per step and the printed rates suggest {counted(gpus, 'GPU')}; the log"
-                    " doesn't state it"
-                )
+                run.training.warnings.append(Note("gpus-suggested", {"gpus": gpus}))
             elif 0 < ratio < LEAST_SHARE:
-                run.training.warnings.append(
-                    f"the printed rates contradict each other: one GPU processes {1 / ratio:.3g}×"
-                    " the tokens of all"
-                )
+                run.training.warnings.append(Note("rates-contradict", {"times": 1 / ratio}))
         super().done(run)

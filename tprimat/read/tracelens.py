@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from tprimat.notes import Note
 from tprimat.read.parsing.parsed_log import (
     Beside,
     FileFormat,
@@ -250,19 +251,15 @@ def _parsed_log(side: str, ranks: Sequence[dict[str, dict[str, float]]], form: s
             breakdown[f"{kind}, others"] = sum(means[name] for name in ordered[MOST_KERNELS:])
         if means:
             figures[f"{kind}_total_seconds"] = sum(means.values())
-    warnings = [
-        "trace report: the breakdown covers the whole traced interval, an unknown number of steps"
-    ]
+    warnings = [Note("trace-report")]
     if (total := breakdown.get("total")) and None not in parts:
         covered = sum(part for part in parts if part is not None) / total
         if abs(covered - 1) > 0.01:
-            warnings.append(
-                f"the parts add up to {covered:.1%} of the total time; one of them is wrong"
-            )
+            warnings.append(Note("parts-contradict-total", {"percent": 100 * covered}))
     return RunBuilder(
         "tracelens",
         f"tracelens ({form})",
-        LoggedTraining(warnings=[*warnings]),
+        LoggedTraining(warnings=warnings),
         TIMING,
         lines=False,
         breakdown=breakdown,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from tprimat.notes import Note
 from tprimat.read.lightning_csv import COLUMNS as LIGHTNING
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
@@ -148,9 +149,7 @@ def _set_times(training: LoggedTraining, clock: str) -> None:
         return
     set_times(records)
     training.around.marks["stamps"] = records[0].line
-    training.warnings.append(
-        f"step times are differences of {clock}: evaluation and saving are included, if any"
-    )
+    training.warnings.append(Note("times-of-clock", {"clock": clock}))
 
 
 def parsed(training: LoggedTraining, tracker: str, form: str, **known: Any) -> ParsedLog:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from tprimat.notes import Note
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line
@@ -106,6 +107,4 @@ class Reader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """Say why no batch describes a step."""
         if any("tokens_per_step" in record.native for record in run.training.records.values()):
-            run.unknown["batch"] = (
-                "tokens per step vary with the length of the responses; the log counts them"
-            )
+            run.unknown["batch"] = Note("responses-vary")

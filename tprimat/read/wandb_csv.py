@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from tprimat.notes import Note
 from tprimat.read import tracked
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, columns_of, each_of
 from tprimat.read.parsing.records import LoggedTraining, Record
@@ -85,7 +86,7 @@ def _chart(part: InputFile, _beside: object) -> list[ParsedLog]:
         )
     for name, training in trainings.items():
         if name.startswith("Group: "):
-            training.warnings.append("values are means over the runs of a W&B group")
+            training.warnings.append(Note("means-of-group"))
     return [
         tracked.parsed(training, "wandb", "CSV export", label=name)
         for name, training in trainings.items()

@@ -23,6 +23,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping
 from typing import Any, BinaryIO
 
+from tprimat.notes import Note
 from tprimat.read import tracked
 from tprimat.read.parsing.options import state_config
 from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, each_of
@@ -48,7 +49,7 @@ _METADATA = "files/wandb-metadata.json"
 Message = defaultdict[tuple[int, int], list[Any]]
 
 
-def _contents(stream: BinaryIO, warnings: list[str]) -> Iterator[bytes]:
+def _contents(stream: BinaryIO, warnings: list[Note]) -> Iterator[bytes]:
     """Yield the records' contents; for what can't be read, a warning is added."""
     whole = bytearray()
     is_open = False
@@ -85,7 +86,7 @@ def _contents(stream: BinaryIO, warnings: list[str]) -> Iterator[bytes]:
         block = stream.read(_BLOCK)
     damaged += is_open
     if damaged:
-        warnings.append(f"{damaged} damaged or torn record{'s' if damaged > 1 else ''} skipped")
+        warnings.append(Note("records-damaged", {"count": damaged}))
 
 
 def _text(values: list[Any]) -> str:
@@ -122,7 +123,7 @@ class _Contents:
     def __init__(self, stream: BinaryIO) -> None:
         self.rows: list[tuple[int, dict[str, object]]] = []
         self.config: dict[str, object] = {}
-        self.warnings: list[str] = []
+        self.warnings: list[Note] = []
         self.name = ""
         self.host = ""
         self.started = 0
@@ -132,7 +133,7 @@ class _Contents:
             try:
                 self._add(fields_of(content))
             except (ValueError, LookupError, AttributeError, TypeError):
-                self.warnings.append("a record in another form skipped")
+                self.warnings.append(Note("record-skipped"))
 
     def _add(self, record: Message) -> None:
         for history in record[2, 2]:
@@ -187,7 +188,7 @@ def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
     known["notes"] += (f"W&B run {run.name}",) if run.name else ()
     for training in trainings:
         run.state(training.around.stated, metadata)
-        training.warnings[:0] = list(dict.fromkeys(run.warnings))
+        training.warnings[:0] = run.warnings
     return [
         tracked.parsed(training, "wandb", "run file", lines=False, **known)
         for training in trainings

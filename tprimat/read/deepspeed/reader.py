@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from tprimat.notes import Told
+from tprimat.notes import Note
 from tprimat.read.deepspeed import setup
 from tprimat.read.deepspeed.profile import Profile
 from tprimat.read.parsing.options import COMPUTED, ECHOED
@@ -83,10 +83,6 @@ _ENGINE = re.compile(
     r"|iteration.{0,1000}actual seqlen:"
 )
 
-_COMPUTED = (
-    "step times are global batch size / CurrSamplesPerSec of the printed steps, without data wait"
-    " unless DeepSpeed loads the data"
-)
 _TIMING = {
     "timer": Timing(
         kind="sampled",
@@ -118,14 +114,14 @@ class DeepspeedRun(RunBuilder):
 
     timed: Sequence[Record] = ()
 
-    def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
+    def series(self, sizes: TrainingConfig, doubts: list[Note]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
         batch = sizes.global_batch_size
         computed = self.timed if batch else ()
         for record in computed:
             record.put("seconds", (batch or 0) / record.native["samples_per_second"])
         series, warnings = super().series(sizes, doubts)
-        return series, [_COMPUTED, *warnings] if computed else warnings
+        return series, [Note("times-of-samples-rate"), *warnings] if computed else warnings
 
 
 class Reader(StepReader):
@@ -255,9 +251,7 @@ class Reader(StepReader):
             why = "this version prints only a mean since the second step"
             run.unknown["step_times"] = no_step_times(why)
         if is_last and self._skipped:
-            training.warnings.append(
-                f"{self._skipped} optimizer steps skipped on overflow; they count, and are faster"
-            )
+            training.warnings.append(Note("steps-overflowed", {"count": self._skipped}))
         kinds = ", ".join(sorted(self._kinds)) or "engine"
         if not records and self._profile.step is not None:
             kinds = kinds if self._kinds else "flops profiler"
@@ -292,10 +286,7 @@ class Reader(StepReader):
         _state_planned(stated)
         if "pairs" in stated and "sequence_length" in stated:
             del stated["sequence_length"]
-            run.unknown["sequence_length"] = (
-                "sequence length unknown: a sample is a pair of sequences, padded to the length"
-                " that is stated"
-            )
+            run.unknown["sequence_length"] = Note("samples-are-pairs")
         self._profile.state(stated)
 
 

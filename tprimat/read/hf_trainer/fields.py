@@ -210,15 +210,6 @@ def _set_step_times(records: Sequence[Record]) -> bool:
     return True
 
 
-def resumed_warning(step: int) -> str:
-    """Return a warning on the rates of a training that went on after a step."""
-    return (
-        f"resumed after step {step}: the Trainer's own train_…_per_second divide the work of all"
-        " sessions by the time of the last one; whole_run_seconds_per_step counts the steps of the"
-        " last session"
-    )
-
-
 def evaluations_note(evaluations: int) -> list[str]:
     """Return a note on evaluations, if there are any."""
     if evaluations:

@@ -16,6 +16,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
+from tprimat.notes import Note, NoteValue
 from tprimat.read.deepspeed import setup as deepspeed_setup
 from tprimat.read.hf_trainer import fields
 from tprimat.read.hf_trainer.steps import StepHint, StepNumbers, number_steps
@@ -232,10 +233,14 @@ class Reader:
         ]
         training.again.append(entry.line)
         noun = "epoch" if entry.printed is None else "step"
-        training.warnings.append(
-            f"restarted on line {entry.line} at {noun} {place:g}:"
-            f" {len(entries) - len(training.entries)} earlier records dropped"
-        )
+        dropped = len(entries) - len(training.entries)
+        facts: dict[str, NoteValue] = {
+            "line": entry.line,
+            "noun": noun,
+            "place": place,
+            "count": dropped,
+        }
+        training.warnings.append(Note("restarted-at", facts))
         return training
 
     def _parsed_log(self, training: _Training) -> ParsedLog:
@@ -246,11 +251,9 @@ class Reader:
         _add_records(training, steps)
         unknown = {}
         if steps.evidence is None:
-            unknown["steps"] = (
-                "step numbers are ambiguous: records are numbered in order, one step each"
-            )
+            unknown["steps"] = Note("steps-ambiguous")
         elif entries:
-            training.warnings.append(f"step numbers derived from {steps.evidence}")
+            training.warnings.append(Note("steps-derived", {"evidence": steps.evidence}))
         notes = fields.evaluations_note(training.evaluations)
         summaries = training.summaries
         if len(summaries) > 1:
@@ -260,7 +263,7 @@ class Reader:
         marks = [mark.step for mark in training.around.events.marks if mark.kind == "resume"]
         resumed = (marks[-1] or 0) if marks else 0
         if resumed and summaries:
-            training.warnings.append(fields.resumed_warning(resumed))
+            training.warnings.append(Note("trainer-resumed", {"step": resumed}))
         # The bar of a training that logs every tenth step goes on to the end: 25/25, after a record
         # at step 20.
         planned = stated.count("max_steps")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from tprimat.notes import Note
 from tprimat.read.hf_trainer import fields
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
@@ -60,7 +61,7 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
         why = "saved with a checkpoint, or the run stopped there"
     else:
         why = "file truncated or damaged"
-        training.warnings.append(f"{why}: {len(training.records)} records read")
+        training.warnings.append(Note("file-cut", {"count": len(training.records)}))
     reason = f"file ends at step {last}{f' of {planned}' if planned else ''}; {why}"
     run = fields.builder(
         training,
@@ -117,7 +118,7 @@ def _take(
             last = step
         elif "train_runtime" in entry:
             if session:
-                training.warnings.append(fields.resumed_warning(session))
+                training.warnings.append(Note("trainer-resumed", {"step": session}))
             summary = fields.summary_of(entry, step or reached, session)
             session = step or session
         elif "eval_loss" in entry:
@@ -138,10 +139,10 @@ def _results(part: InputFile, _beside: object) -> list[ParsedLog]:
         raise ValueError("truncated before the training time")
     if tokens and runtime > 0:
         figures["tokens_per_second_whole_run"] = tokens / runtime
-    damage = ["file truncated or damaged"] if entry is None else []
-    training = LoggedTraining(
-        warnings=["whole-run values only: the file has no step records", *damage]
-    )
+    notes = [Note("whole-run-values")]
+    if entry is None:
+        notes.append(Note("file-damaged"))
+    training = LoggedTraining(warnings=notes)
     return [
         fields.builder(
             training, "train_results.json", lines=False, figures=figures, ended=True

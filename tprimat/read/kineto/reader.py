@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tprimat.analysis.traces.breakdown import Breakdown, breakdown_of, mean_parts
 from tprimat.analysis.traces.timeline import Timeline
+from tprimat.notes import TEXT, Note, NoteValue
 from tprimat.read.kineto.timeline import read_timeline
 from tprimat.read.parsing.parsed_log import Beside, FileFormat, InputFile, ParsedLog, without_rank
 from tprimat.read.parsing.records import LoggedTraining
@@ -51,8 +52,8 @@ def _read(parts: Sequence[InputFile], _beside: Beside) -> list[ParsedLog]:
     if trace is None or first is None:
         why = "; ".join(doubts) or "profile with ProfilerActivity.CUDA on a GPU"
         raise ValueError(f"it has no GPU work: {why}")
-    training.warnings += doubts
-    training.warnings += [f"{name}: no GPU work in the trace" for name in idle]
+    training.warnings += [Note(TEXT, {"text": doubt}) for doubt in doubts]
+    training.warnings += [Note("trace-without-gpu-work", {"file": name}) for name in idle]
     training.warnings += _doubts(trace)
     stated = training.around.stated
     for name in ("device_name", "software_stack", "software_version"):
@@ -110,22 +111,18 @@ def _traced(
     return breakdown, first, idle
 
 
-def _doubts(trace: Trace) -> list[str]:
+def _doubts(trace: Trace) -> list[Note]:
     doubts = []
     if not trace.steps[0].name:
-        doubts.append(
-            "no steps in the trace: the breakdown covers all of it; call step() of torch.profiler"
-        )
+        doubts.append(Note("trace-without-steps"))
     parts = mean_parts(trace.steps)
     busy = sum(time for part, time in parts.items() if part not in IDLE)
     share = parts.get("other", 0.0) / busy if busy else 0.0
     if share > MOST_OTHER:
         names = dict.fromkeys(work.kernel[:60] for work in trace.work if work.part == "other")
         examples = ", ".join(list(names)[:3])
-        doubts.append(
-            f"{share:.0%} of the GPU's busy time is in kernels of no known category, such as"
-            f" {examples}"
-        )
+        facts: dict[str, NoteValue] = {"percent": 100 * share, "examples": examples}
+        doubts.append(Note("kernels-uncategorized", facts))
     return doubts
 
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from tprimat.notes import Note, NoteValue
 from tprimat.read.megatron.layout import ZEROS, Layout, ParsedLine, find_line, layout_of
 from tprimat.read.megatron.line import TIMED, Record, parse
 from tprimat.read.megatron.run import MegatronRun
@@ -137,10 +138,9 @@ class Reader:
         if self._trainings:
             training = self._trainings[-1]
             if _started_again(pending):
-                training.warnings.append(
-                    f"restarted on line {pending.marks['start']}; that attempt logged no iteration:"
-                    f" {pending.causes.reason() or 'no reason in the log'}"
-                )
+                why = pending.causes.reason() or "no reason in the log"
+                facts: dict[str, NoteValue] = {"line": pending.marks["start"], "why": why}
+                training.warnings.append(Note("attempt-without-iteration", facts))
                 pending.stated = LoggedValues()
             training.around.absorb(pending)
             training.cut_off = self._cut_off

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from tprimat.catalog import gpus
-from tprimat.notes import Note, Told
+from tprimat.notes import Note, NoteValue
 from tprimat.read.megatron import setup, times
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MegatronTraining
@@ -111,7 +111,7 @@ class MegatronRun(RunBuilder):
             settings=setup.switches(stated),
             shape=shape,
             fields=fields,
-            left_out=[*left_out],
+            left_out=left_out,
         )
         builder.memory = builder._memory()
         builder.gpu = builder._gpu("amd" in marks)
@@ -149,7 +149,7 @@ class MegatronRun(RunBuilder):
         pipeline = self.fields.count("pipeline_model_parallel_size")
         return sizes_of(self.fields, given, infer=bool(tensor and pipeline))
 
-    def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
+    def series(self, sizes: TrainingConfig, doubts: list[Note]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
         training = self.training
         table = self.training.table
@@ -206,11 +206,11 @@ class MegatronRun(RunBuilder):
         for line, step, micros, seconds, window, kind in sorted(rows, key=lambda row: row[0]):
             yield Row(step, line, micros / 1e6, seconds, window), kind.aware, kind.resolution
 
-    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Told]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Note]:
         """Return nothing: what else is unknown is among the last remarks."""
         return []
 
-    def outcome(self, planned: int | None, series: Series, warnings: list[Told]) -> Outcome:
+    def outcome(self, planned: int | None, series: Series, warnings: list[Note]) -> Outcome:
         """Return how it ended; may add warnings."""
         around = self.training.around
         table = self.training.table
@@ -238,9 +238,8 @@ class MegatronRun(RunBuilder):
             if asked is not None:
                 return outcome_of(ending, f"{last} of max_steps={requested} steps: {asked.text}")
             if last < requested:
-                warnings.append(
-                    f"stopped early, after iteration {last} of {requested} (line {success})"
-                )
+                facts: dict[str, NoteValue] = {"planned": requested, "line": success}
+                warnings.append(Note("stopped-early", {"iteration": last, **facts}))
             warnings += afterwards(around.causes)
             return outcome_of(ending)
         ended = f"log ends at iteration {last} of {requested}"
@@ -263,15 +262,10 @@ class MegatronRun(RunBuilder):
             used = max(table.present("rocm_gib"), default=None)
             if used is not None:
                 # Primus' core runtime prints what it read at iteration 2 again on every later line.
-                self.remarks.append(
-                    "memory in use is from rocm-smi; the log may repeat the value of its first"
-                    " iterations"
-                )
+                self.remarks.append(Note("memory-from-rocm-smi"))
         if "after" in around.memory:
-            self.remarks.append(
-                "peaks of allocated and reserved memory cover iterations up to"
-                f" {around.memory['after']:.0f}; the log has no later values"
-            )
+            last = round(around.memory["after"])
+            self.remarks.append(Note("memory-peaks-early", {"iteration": last}))
         printed = {}
         for kind, mib in around.memory.items():
             if kind != "after":
@@ -321,33 +315,33 @@ def _size_of_lines(records: Table, column: str) -> int | str | None:
 
 
 def _warn_of_missing(
-    table: Table, seconds: Sequence[float | None], windows: Sequence[int], warnings: list[Told]
+    table: Table, seconds: Sequence[float | None], windows: Sequence[int], warnings: list[Note]
 ) -> None:
-    def warn(words: str, those: Iterable[object]) -> None:
+    def warn(code: str, those: Iterable[object]) -> None:
         places = zip(table.iterations, those, strict=True)
         if where := spans(((each, each) for each, is_one in places if is_one), "iteration"):
-            warnings.append(words.format(where))
+            warnings.append(Note(code, {"steps": where}))
 
     kinds = list(table.kinds)
-    warn("gradient norm is not finite at {}", ("grad_norm" in kind.not_finite for kind in kinds))
-    warn("optimizer steps skipped at {}; they count as steps", table.column("skipped"))
-    warn("NaN iterations counted at {}", table.column("nans"))
-    warn("values garbled by other output ignored at {}", (kind.garbled for kind in kinds))
+    warn("grad-norms-not-finite", ("grad_norm" in kind.not_finite for kind in kinds))
+    warn("iterations-skipped", table.column("skipped"))
+    warn("nan-iterations", table.column("nans"))
+    warn("values-garbled", (kind.garbled for kind in kinds))
     warnings += unread_labels(name for kind in dict.fromkeys(kinds) for name in kind.unread)
     # Of a restored time the printed one is there.
-    warn("no readable step time at {}", (time is None for time in seconds))
+    warn("times-unreadable", (time is None for time in seconds))
     if table.present("loss"):
         lines = zip(table.column("loss"), table.column("skipped"), kinds, strict=True)
         without = (
             loss is None and not skip and "loss" not in kind.not_finite
             for loss, skip, kind in lines
         )
-        warn("no loss printed at {}", without)
-    warnings += missing(table.iterations, windows, "iteration", "no line for")
+        warn("loss-unprinted", without)
+    warnings += missing(table.iterations, windows, "iteration", "lines-missing")
 
 
 def _suggest_length(
-    records: Table, seconds: Sequence[float | None], sizes: TrainingConfig, warnings: list[Told]
+    records: Table, seconds: Sequence[float | None], sizes: TrainingConfig, warnings: list[Note]
 ) -> None:
     """Say which length of a sequence, which isn't stated, the log's own tokens/s/GPU mean."""
     batch = sizes.global_batch_size

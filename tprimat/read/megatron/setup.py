@@ -14,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from tprimat.catalog.layers import KINDS
+from tprimat.notes import Note
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.read.parsing.values import (
     LoggedValue,
@@ -248,7 +249,7 @@ def fields_of(stated: LoggedValues) -> LoggedValues:
     return fields
 
 
-def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
+def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[Note]]:
     """Return the model's shape, with a warning for what is omitted on purpose."""
     heads = stated.count("num_attention_heads")
     layers = stated.count("num_layers")
@@ -267,10 +268,7 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     if window and unbounded is None:
         other = other or "windows in an unknown order of layers (window_attn_skip_freq)"
     if other:
-        warnings.append(
-            f"feed-forward widths ignored: the model has {other}, so FLOPs from its widths would be"
-            " wrong"
-        )
+        warnings.append(Note("widths-ignored", {"other": other}))
         feed_forward = expert_width = None
     latent = stated.value("multi_latent_attention") is True
     pattern, predicted = _pattern(stated)

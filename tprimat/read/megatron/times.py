@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from tprimat.notes import Told
+from tprimat.notes import Note, NoteValue
 from tprimat.read.megatron.line import Record, seconds_of
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import MegatronTraining
@@ -57,7 +57,7 @@ def windows(iterations: Sequence[int], interval: int) -> list[int]:
 
 
 def step_times(
-    training: MegatronTraining, interval: int | None, warnings: list[Told]
+    training: MegatronTraining, interval: int | None, warnings: list[Note]
 ) -> tuple[list[float | None], list[int]]:
     """Return step times, with iteration 2 restored, and the windows; `interval` is that of the
     lines, as stated.
@@ -81,18 +81,14 @@ def step_times(
         if steps[index - 1] == 1 and evidence:
             steps[index] = second.iteration - first.iteration
             seconds[index] = round(without_first(first, second) / steps[index], 7)
-            warnings.append(_restored_words(first, second, seconds[index], evidence))
+            warnings.append(_restored(first, second, seconds[index], evidence))
         elif is_start and in_doubt(first, second, core=core):
-            warnings.append(
-                f"the time of iteration {second.iteration} ({second.seconds:g} s) may be a mean"
-                f" that includes iteration {first.iteration}, as newer Megatron versions print it;"
-                " the log does not show which"
-            )
+            facts = {"iteration": second.iteration, "seconds": second.seconds}
+            warnings.append(Note("time-may-be-mean", {**facts, "first": first.iteration}))
     is_second = len(table) > 0 and table.first == 2 and interval == 1
     if is_second and core and not table.record(0).kind.paired:
         steps[0] = 2
-        both = f"; iteration 2 ({seconds[0]:g} s) counts as the mean of both" if seconds[0] else ""
-        warnings.append(f"the line of iteration 1 is missing{both}")
+        warnings.append(Note("first-line-missing", {"seconds": seconds[0] or None}))
     return seconds, steps
 
 
@@ -170,14 +166,17 @@ def _bare(record: Record) -> bool:
     return not record.kind.paired and "tokens_rate" not in record.figures
 
 
-def _restored_words(first: Record, second: Record, seconds: float | None, evidence: str) -> str:
+def _restored(first: Record, second: Record, seconds: float | None, evidence: str) -> Note:
+    printed = "rates"
     if "loss" in second.figures:
         printed = f"loss and rates (loss {second.figures['loss']:g})"
-    else:
-        printed = "rates"
-    return (
-        f"iteration {second.iteration}: the logged {second.seconds:g} s are a mean that includes"
-        f" iteration {first.iteration} ({first.seconds:g} s), since Megatron does not reset its"
-        f" timer; corrected to {seconds:g} s ({evidence}); its {printed} are means of the same"
-        " kind, kept as printed"
-    )
+    fields: dict[str, NoteValue] = {
+        "iteration": second.iteration,
+        "logged": second.seconds,
+        "first": first.iteration,
+        "first_seconds": first.seconds,
+        "seconds": seconds,
+        "evidence": evidence,
+        "printed": printed,
+    }
+    return Note("time-restored", fields)

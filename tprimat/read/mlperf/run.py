@@ -17,7 +17,7 @@ from typing import Literal
 
 import msgspec
 
-from tprimat.notes import Note, Told, noted
+from tprimat.notes import Note, NoteValue
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
 from tprimat.read.mlperf.timeline import HOLDS_EVALUATION, UNLIKE, Mark, Timeline
@@ -141,9 +141,9 @@ def builder(training: BenchmarkRun) -> RunBuilder:
         figures["eval_accuracy_last"] = training.evaluations[-1][1]
         notes.append(f"{len(training.evaluations)} evaluations")
     figures |= training.figures
-    unknown: dict[str, Told] = {}
+    unknown: dict[str, Note] = {}
     if has_answers:
-        unknown["sequence_length"] = "tokens per step vary with the length of the answers"
+        unknown["sequence_length"] = Note("answers-vary")
     # None has all that happens between a block's start and its stop.
     kind: Literal["sampled", "partial"] | None = "partial"
     if placed.kind == "sampled":
@@ -326,7 +326,7 @@ class MlperfRun(RunBuilder):
             return mlperf_system.applied(run, system.value, f"on line {system.line}")
         return run
 
-    def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[Told]]:
+    def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[Note]]:
         """Return the model that the benchmark's name means."""
         return given.get("model") or self.stated.word("model"), None, []
 
@@ -334,59 +334,47 @@ class MlperfRun(RunBuilder):
         """Return what a step is and how it is spread."""
         return sizes_of(self.stated, given, infer=False)
 
-    def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
+    def series(self, sizes: TrainingConfig, doubts: list[Note]) -> SeriesAndDoubts:
         """Return the series; unknowns() warns of doubtful values, in the terms of MLPerf."""
         return super().series(sizes, [])[0], []
 
-    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Told]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Note]:
         """Return warnings: of what the log doesn't state, and of how its events were read."""
         training = self.training
         placed = self.training.placed
-        warnings: list[Told] = []
+        warnings: list[Note] = []
         if sizes.num_gpus is None:
             warnings.append(Note("mlperf-gpus-unstated"))
         if sizes.sequence_length is None:
-            without = "sequence length unknown: throughput in samples/s only, not in tokens/s"
-            warnings.append(self.unknown.get("sequence_length", without))
+            warnings.append(self.unknown.get("sequence_length", Note("samples-only")))
         blocks = [entry for entry in training.timeline if entry.steps]
         if placed.kind == "sampled" and not blocks:
-            warnings.append(
-                f"one step time is logged per {placed.steps[1] - placed.steps[0]} steps; pauses in"
-                " between are not included"
-            )
+            apart = placed.steps[1] - placed.steps[0]
+            warnings.append(Note("times-sampled", {"steps": apart}))
         if blocks and not placed.steps:
-            warnings.append(
-                "no step times in the log: computed as each block's wall time / its steps"
-            )
+            warnings.append(Note("times-of-blocks"))
         if held := [entry for entry in blocks if entry.note == HOLDS_EVALUATION]:
             longest = math.fsum(entry.duration for entry in held) / sum(
                 entry.steps for entry in held
             )
             least = min(held, key=lambda entry: entry.duration / entry.steps)
-            bound = (
-                f"training and evaluation aren't told apart in {len(held)} blocks: a step takes at"
-                f" most {longest:.4g} s there, with its share of the evaluations"
-            )
+            facts: dict[str, NoteValue] = {"blocks": len(held), "seconds": longest}
             if (fastest := least.duration / least.steps) < (1 - UNLIKE) * longest:
-                bound += f", in steps {least.first_step}–{least.last_step} at most {fastest:.4g} s"
-            warnings.append(bound)
+                facts |= {"first": least.first_step, "last": least.last_step, "fastest": fastest}
+            warnings.append(Note("evaluation-in-blocks", facts))
         if placed.unplaced:
-            warnings.append(
-                f"{placed.unplaced} values ignored: the unit of their position is unknown"
-            )
+            warnings.append(Note("values-unplaced", {"count": placed.unplaced}))
         if lines := training.unreadable:
-            warnings.append(f"{len(lines)} unreadable events skipped (first on line {lines[0]})")
+            warnings.append(Note("events-unreadable", {"count": len(lines), "line": lines[0]}))
         lossless = [step for step in placed.steps if training.records[step].loss is None]
         if placed.kind in ("mean", "sampled") and any(series["loss_values"]) and lossless:
-            warnings.append(f"no loss logged at {spans((step, step) for step in lossless)}")
+            where = spans((step, step) for step in lossless)
+            warnings.append(Note("loss-unlogged", {"steps": where}))
         if training.evaluations:
-            warnings.append(
-                "'eval_accuracy' in this log is the benchmark's evaluation: for language models the"
-                " loss (lower is better)"
-            )
+            warnings.append(Note("eval-accuracy-is-loss"))
         return warnings
 
-    def started(self, warnings: list[Told]) -> str | None:
+    def started(self, warnings: list[Note]) -> str | None:
         """Return when the training began."""
         begun = self.training.milestones.get("run_start") or self.training.milestones.get("first")
         if begun is None:
@@ -394,7 +382,7 @@ class MlperfRun(RunBuilder):
             return None
         return datetime.datetime.fromtimestamp(begun.time, datetime.timezone.utc).isoformat()
 
-    def outcome(self, planned: int | None, series: Series, warnings: list[Told]) -> Outcome:
+    def outcome(self, planned: int | None, series: Series, warnings: list[Note]) -> Outcome:
         """Return how it ended."""
         training = self.training
         steps = self.training.placed.steps
@@ -435,15 +423,12 @@ class SummaryRun(RunBuilder):
     def run(self, given: Given) -> Run:
         """Return the Run, with the model that a summary doesn't name, and what no summary has."""
         warnings = (
-            (
-                "a summary without step records: its means are in native_metrics as printed (a mean"
-                " of rates is not the rate at the mean time)"
-            ),
+            Note("summary-without-records"),
             Note("timestamp-unknown", {"why": "the summary has no times"}),
-            "the sequence length and the global batch size are not stated",
+            Note("sizes-of-summary-unstated"),
         )
         return msgspec.structs.replace(
-            super().run(given), model=given.get("model") or "flux", notes=noted(warnings)
+            super().run(given), model=given.get("model") or "flux", notes=warnings
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from tprimat.catalog import gpus
-from tprimat.notes import Note, NoteValue, Told, noted
+from tprimat.notes import Note, NoteValue, noted
 from tprimat.redaction import redacted_start
 from tprimat.results.run import (
     FROM_DESCRIPTION,
@@ -241,11 +241,10 @@ def applied(run: Run, system: System, where: str) -> Run:
     config = run.training_config
     doubts = []
     if system.error:
-        doubts.append(
-            f"the system description {where} has an error text for its GPU: {system.error}"
-        )
+        facts: dict[str, NoteValue] = {"where": where, "error": system.error}
+        doubts.append(Note("description-has-error", facts))
     if other := _contradiction(run, system):
-        doubts.append(f"the system description {where} says {other}: the log's is kept")
+        doubts.append(Note("description-contradicts", {"where": where, "what": other}))
         return msgspec.structs.replace(run, notes=noted((*run.notes, *doubts)))
     devices = config.num_gpus or system.gpu.device_count
     added = []
@@ -260,13 +259,13 @@ def applied(run: Run, system: System, where: str) -> Run:
         config = msgspec.structs.replace(
             config, precision=system.precision, precision_detail=detail
         )
-    notes: list[Told] = []
+    notes: list[Note] = []
     for note in run.notes:
         if not (devices and note.code == "mlperf-gpus-unstated"):
             notes.append(note)
     notes += doubts
     if added:
-        facts: dict[str, NoteValue] = {"where": where, "facts": ", ".join(added)}
+        facts = {"where": where, "facts": ", ".join(added)}
         notes.append(Note("from-description" if where else "from-names", facts))
     settings = {**run.framework_config}
     if system.submitter:

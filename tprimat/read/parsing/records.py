@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tprimat.notes import Note, Told
+from tprimat.notes import Note, NoteValue
 from tprimat.read.parsing import hints
 from tprimat.read.parsing.events import LONGEST_LINE, SIGNS, Events, has_sign
 from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
@@ -202,8 +202,8 @@ class LoggedTraining:
     around: LogContext = dataclasses.field(default_factory=LogContext)
     doubles: int = 0
     attempts: list[int] = dataclasses.field(default_factory=list)
-    conflicts: list[str] = dataclasses.field(default_factory=list)
-    warnings: list[Told] = dataclasses.field(default_factory=list)
+    conflicts: list[Note] = dataclasses.field(default_factory=list)
+    warnings: list[Note] = dataclasses.field(default_factory=list)
     lost: list[Any] = dataclasses.field(default_factory=list)
     again: list[int] = dataclasses.field(default_factory=list)
     last: Record | None = None
@@ -223,25 +223,27 @@ class LoggedTraining:
     ) -> None:
         """Warn of different values of a step, in two lines; of the first MOST_CONFLICTS."""
         if (differing := ", ".join(fields)) and len(self.conflicts) < MOST_CONFLICTS:
-            self.conflicts.append(
-                f"{noun} {step} is printed twice with different values ({differing}; lines"
-                f" {lines[0]} and {lines[1]}); the first is used"
-            )
+            line, again = lines
+            facts: dict[str, NoteValue] = {"fields": differing, "line": line, "again": again}
+            self.conflicts.append(Note("values-conflict", {"noun": noun, "step": step, **facts}))
 
     def note_restart(self, noun: str, step: int, line: int, dropped: Sequence[int]) -> None:
         """Warn of a restart that drops steps, MOST_RESTARTS times at most."""
         self.again.append(line)
         if len(self.again) <= MOST_RESTARTS:
-            self.warnings.append(
-                f"restarted on line {line} from {noun} {step}: {noun}s {dropped[0]} to"
-                f" {dropped[-1]} before the restart were dropped"
-            )
+            facts: dict[str, NoteValue] = {
+                "line": line,
+                "step": step,
+                "first": dropped[0],
+                "last": dropped[-1],
+            }
+            self.warnings.append(Note("restarted", {"noun": noun, **facts}))
 
-    def many_restarts(self) -> list[str]:
+    def many_restarts(self) -> list[Note]:
         """Return a warning of the restarts that are not listed."""
         more = len(self.again) - MOST_RESTARTS
         if more > 0:
-            return [f"restarted {more} more times"]
+            return [Note("more-restarts", {"count": more})]
         return []
 
     def notes(self) -> tuple[str, ...]:
@@ -330,7 +332,7 @@ def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, floa
     return summary_values(highest)
 
 
-def timestamp(first: Stamp | None, warnings: list[Told]) -> str | None:
+def timestamp(first: Stamp | None, warnings: list[Note]) -> str | None:
     """Return when the training began, with its offset; None, and a warning, if the log doesn't
     say.
     """
@@ -351,7 +353,7 @@ def outcome(
     training: LoggedTraining,
     planned: int | None,
     done: int | None,
-    warnings: list[Told],
+    warnings: list[Note],
     known: Cause | None = None,
 ) -> Outcome:
     """Return how a training ended and its status; may add warnings.
@@ -400,11 +402,11 @@ def outcome(
     )
 
 
-def afterwards(causes: FailureReasons, known: Cause | None = None) -> list[str]:
+def afterwards(causes: FailureReasons, known: Cause | None = None) -> list[Note]:
     """Return a warning of what failed once a training had done its steps, if its launcher or its
     source says so.
     """
     cause = known or (causes.cause() if causes.exit_code else None)
     if cause is not None and cause.kind == "failed":
-        return [f"the run completed, then: {cause.sentence}"]
+        return [Note("failed-afterwards", {"cause": cause.sentence})]
     return []

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tprimat.notes import Note, Told
+from tprimat.notes import Note
 from tprimat.read.parsing import hints
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.values import LoggedValues
@@ -19,25 +19,25 @@ RATE_AGREEMENT = 0.01
 """Share by which a printed rate may differ from what the other values give."""
 
 
-def warnings_of(training: LoggedTraining) -> list[Told]:
+def warnings_of(training: LoggedTraining) -> list[Note]:
     """Return warnings for what the records lack, by step."""
     records = training.ordered()
     warnings = [*training.warnings, *training.many_restarts(), *training.conflicts]
 
-    def warn(words: str, those: Iterable[Record]) -> None:
+    def warn(code: str, those: Iterable[Record]) -> None:
         if where := spans((record.step, record.step) for record in those):
-            warnings.append(f"{words} at {where}")
+            warnings.append(Note(code, {"steps": where}))
 
     bad_norms = [record for record in records if "grad_norm" in record.not_finite]
-    warn("gradient norm is not finite", bad_norms)
+    warn("grad-norms-not-finite", bad_norms)
     warnings += _varying_tokens(records)
     without_loss = [record for record in records if record.loss is None]
     if len(without_loss) < len(records):
         unprinted = [record for record in without_loss if "loss" not in record.not_finite]
-        warn("no loss printed", unprinted)
+        warn("loss-unprinted", unprinted)
     without_time = [record for record in records if record.seconds is None]
     if len(without_time) < len(records):
-        warn("no step time printed", without_time)
+        warn("time-unprinted", without_time)
     warnings += unread_labels(name for record in records for name in record.unread)
     return warnings + missing(
         [record.step for record in records], [record.window or 1 for record in records]
@@ -141,12 +141,12 @@ def no_step_times(why: str, but: str = "") -> Note:
 
 
 def missing(
-    steps: Sequence[int], windows: Sequence[int], noun: str = "step", words: str = "no record of"
-) -> list[Told]:
+    steps: Sequence[int], windows: Sequence[int], noun: str = "step", code: str = "records-missing"
+) -> list[Note]:
     """Return warnings if a log begins late, and of the steps between two records that neither
     covers.
     """
-    warnings: list[Told] = []
+    warnings: list[Note] = []
     if steps and steps[0] > max(1, windows[0]):
         warnings.append(Note("log-begins-late", {"noun": noun, "step": steps[0]}))
     gaps = []
@@ -154,7 +154,7 @@ def missing(
         if step - window > before:
             gaps.append((before + 1, step - window))
     if where := spans(gaps, noun):
-        warnings.append(f"{words} {where}")
+        warnings.append(Note(code, {"steps": where}))
     return warnings
 
 
@@ -162,7 +162,7 @@ MOST_UNREAD = 8
 """Labels that are named one by one."""
 
 
-def unread_labels(names: Iterable[str]) -> list[str]:
+def unread_labels(names: Iterable[str]) -> list[Note]:
     """Return a warning that names the labels of step lines whose numbers were not read; nothing for
     none.
     """
@@ -172,7 +172,7 @@ def unread_labels(names: Iterable[str]) -> list[str]:
     shown = labels[:MOST_UNREAD]
     if len(labels) > MOST_UNREAD:
         shown.append("…")
-    return [f"{len(labels)} label{'s' if len(labels) > 1 else ''} not read: {', '.join(shown)}"]
+    return [Note("labels-unread", {"count": len(labels), "labels": ", ".join(shown)})]
 
 
 MOST_SPANS = 12
@@ -221,18 +221,15 @@ def tokens_per_step(records: Sequence[Record]) -> list[float]:
     return [tokens for tokens in counts if tokens > 0]
 
 
-def _varying_tokens(records: Sequence[Record]) -> list[str]:
+def _varying_tokens(records: Sequence[Record]) -> list[Note]:
     """Return a warning if the number of tokens so far advances by another one from step to step."""
     counts = tokens_per_step(records)
     if not counts or max(counts) < VARYING * min(counts):
         return []
-    return [
-        f"sequence lengths vary: {min(counts):,.0f} to {max(counts):,.0f} tokens per step, so step"
-        " times vary with them"
-    ]
+    return [Note("lengths-vary", {"least": min(counts), "most": max(counts)})]
 
 
-def check_rates(series: FieldValues, name: str | None, sizes: TrainingConfig) -> list[str]:
+def check_rates(series: FieldValues, name: str | None, sizes: TrainingConfig) -> list[Note]:
     """Return a warning if a printed rate per device isn't what batch, sequence length, time and
     devices give.
     """
@@ -250,8 +247,6 @@ def check_rates(series: FieldValues, name: str | None, sizes: TrainingConfig) ->
     if not off:
         return []
     share, step = max(off, key=lambda pair: pair[0])
-    return [
-        f"{len(off)} of {len(shares)} records print tokens/s/GPU that disagree with batch ×"
-        f" sequence length / time / GPUs ({batch} × {length} / {devices}) by up to {share:.1%}"
-        f" (step {step}); one of them is wrong"
-    ]
+    sizes_used = {"batch": batch, "length": length, "gpus": devices}
+    worst = {"percent": round(100 * share, 2), "step": step}
+    return [Note("rates-disagree", {"off": len(off), "count": len(shares), **sizes_used, **worst})]

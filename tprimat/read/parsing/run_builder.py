@@ -18,7 +18,7 @@ import msgspec
 
 from tprimat.analysis.records import LEAST_PLAIN, OTHER, RESOLUTION, longer
 from tprimat.catalog import gpus, models
-from tprimat.notes import Note, Told, noted
+from tprimat.notes import Note, noted
 from tprimat.read.parsing import hints, placing, records, remarks, stamps, timeline
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
@@ -48,7 +48,7 @@ from tprimat.results.trace import Trace
 from tprimat.settings.rows import NEEDED
 from tprimat.text import join_names
 
-SeriesAndDoubts = tuple[FieldValues, list[Told]]
+SeriesAndDoubts = tuple[FieldValues, list[Note]]
 """The series of a result, and what is doubtful about them."""
 
 Series = Mapping[str, Any]
@@ -127,7 +127,7 @@ class RunBuilder:
     trace: Trace | None = None
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     settings: FieldValues = dataclasses.field(default_factory=dict)
-    unknown: dict[str, Told] = dataclasses.field(default_factory=dict)
+    unknown: dict[str, Note] = dataclasses.field(default_factory=dict)
     ended: bool | None = None
     cause: Cause | None = None
     fixed: Outcome | None = None
@@ -135,8 +135,8 @@ class RunBuilder:
     shape: ModelConfig | None = None
     label: str | None = None
     of_training: bool = True
-    left_out: list[Told] = dataclasses.field(default_factory=list)
-    remarks: list[Told] = dataclasses.field(default_factory=list)
+    left_out: list[Note] = dataclasses.field(default_factory=list)
+    remarks: list[Note] = dataclasses.field(default_factory=list)
     notes: tuple[str, ...] = ()
     prints_each_loss: ClassVar[bool] = False
 
@@ -172,10 +172,7 @@ class RunBuilder:
         stated = self.stated
         errors = []
         if (named := stated.word("device_name")) and gpus.is_error(named):
-            errors.append(
-                "in the place of the GPU's name the source has an error text:"
-                f" {redacted_start(named, 120)}"
-            )
+            errors.append(Note("gpu-name-is-error", {"error": redacted_start(named, 120)}))
             del stated["device_name"]
         sizes, spread = self.sizes(given)
         shape = self.shape or shape_of(stated)
@@ -225,7 +222,7 @@ class RunBuilder:
         )
 
     def clock(
-        self, series: dict[str, Any], warnings: list[Told]
+        self, series: dict[str, Any], warnings: list[Note]
     ) -> tuple[Timing, tuple[Entry, ...], list[Note]]:
         """Return what a step time is, the timeline, and the notes of the Run; may set step times by
         the time stamps, sets native metrics, may change warnings.
@@ -255,7 +252,7 @@ class RunBuilder:
         hinted = remarks.hinted(self.training.around.hinted)
         return timing, times, [*notes, *by_stamps, *holds, *hinted]
 
-    def entries(self, rows: Sequence[TimedRow], warnings: list[Told]) -> tuple[Entry, ...]:
+    def entries(self, rows: Sequence[TimedRow], warnings: list[Note]) -> tuple[Entry, ...]:
         """Return the timeline; may change warnings."""
         events = self.training.around.events
         times = timeline.of(rows, events, self.training.again)
@@ -286,7 +283,7 @@ class RunBuilder:
         """Return what a step is and how it is spread."""
         return sizes_of(self.stated, given)
 
-    def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[Told]]:
+    def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[Note]]:
         """Return model and scale, and warnings of what is doubtful of them."""
         called = given.get("model")
         if not self.of_training:
@@ -296,14 +293,14 @@ class RunBuilder:
             return (called, scale, [])
         return (model, scale, doubts)
 
-    def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
+    def series(self, sizes: TrainingConfig, doubts: list[Note]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings, including `doubts` of the
         model.
         """
         kept = self.training.ordered()
         warnings = remarks.warnings_of(self.training)
         if self.shift and kept:
-            warnings.append("step numbers shifted by one: the source counts from 0")
+            warnings.append(Note("steps-counted-from-0"))
         warnings += doubts
         series = records.series(kept, shift=self.shift)
         if not self.lines:
@@ -319,7 +316,7 @@ class RunBuilder:
             for step, loss, norm, names in zip(*columns, strict=True)
         ]
 
-    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Told]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Note]:
         """Return a warning, with the reason, for everything that stays unknown."""
         warnings = []
         without = []
@@ -327,7 +324,7 @@ class RunBuilder:
             if not (getattr(sizes, name) or self.stated.word(name)) and self.of_training:
                 without.append(name)
         if series["steps"] and all(seconds is None for seconds in series["step_times"]):
-            warnings.append(self.unknown.get("step_times", "no step times in the source"))
+            warnings.append(self.unknown.get("step_times", Note("step-times-absent")))
         warnings += [self.unknown[name] for name in without if name in self.unknown]
         if unstated := [name for name in without if name not in self.unknown]:
             *others, last = [_SIZES[name] for name in unstated]
@@ -349,7 +346,7 @@ class RunBuilder:
             why for name, why in self.unknown.items() if name not in (*_SIZES, "step_times")
         ]
 
-    def outcome(self, planned: int | None, series: Series, warnings: list[Told]) -> Outcome:
+    def outcome(self, planned: int | None, series: Series, warnings: list[Note]) -> Outcome:
         """Return how it ended; may add warnings."""
         if self.ended is True:
             causes = self.training.around.causes
@@ -358,7 +355,7 @@ class RunBuilder:
         done = series["steps"][-1] if series["steps"] else None
         return records.outcome(self.training, planned, done, warnings, self.cause)
 
-    def started(self, warnings: list[Told]) -> str | None:
+    def started(self, warnings: list[Note]) -> str | None:
         """Return when the training began, with its offset; None, and a warning, if that is
         unknown.
         """
@@ -453,7 +450,7 @@ class RunBuilder:
                 yield row, None, 0.0
 
 
-def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[Told]]:
+def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[Note]]:
     """Return model and scale as a result has them, with what is doubtful of them.
 
     A shape decides over a name: a model with the name of a large one and four layers is not the
@@ -473,8 +470,8 @@ def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str 
         usual = getattr(meant.shape, field)
         if stated and usual and stated != usual:
             differing.append(f"{field} {stated}, not {usual}")
-    doubt = f"the configuration is named {name}, but the model is not {meant.title}: "
-    return name, None, [doubt + (", ".join(differing) or "its shape is stated only in part")]
+    why = ", ".join(differing) or "its shape is stated only in part"
+    return name, None, [Note("shape-differs", {"name": name, "model": meant.title, "why": why})]
 
 
 def sizes_of(
@@ -548,9 +545,9 @@ def _words(name: str) -> str:
     return _SIZES.get(name, name.replace("_", " "))
 
 
-def without_printed_times(note: Told) -> Told:
+def without_printed_times(note: Note) -> Note:
     """Return the note that step times are missing as it is where the time stamps give the speed."""
-    if isinstance(note, Note) and note.code == "no-step-times":
+    if note.code == "no-step-times":
         return Note("no-printed-step-times", note.fields)
     return note
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+from tprimat.notes import Note, NoteValue
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 
 SAME_MOMENT = 2.0
@@ -90,9 +91,8 @@ class RecordSequencer:
             training = self.trainings[-1]
             pending = self.pending
             if pending.begun and (cause := pending.causes.reason()):
-                training.warnings.append(
-                    f"restarted after line {last.line}; that attempt logged no step: {cause}"
-                )
+                facts: dict[str, NoteValue] = {"line": last.line, "cause": cause}
+                training.warnings.append(Note("attempt-without-step", facts))
             training.around.absorb(pending)
             training.cut_off = self.cut_off
         return self.trainings

@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tprimat.notes import Note
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.failures import FailureReasons
 from tprimat.read.parsing.options import ECHOES, options_in
@@ -237,9 +238,7 @@ class ElapsedReader(StepReader):
         if run.training.records:
             set_times(run.training.ordered(), in_whole_seconds=self._is_coarse)
         if run.training.records and self._is_coarse:
-            run.training.warnings.append(
-                "step times are differences of elapsed_time, which has whole seconds"
-            )
+            run.training.warnings.append(Note("times-in-whole-seconds"))
 
 
 LEAST_DIGITS = 3
@@ -260,14 +259,14 @@ class BlockReader(StepReader):
         metric: a line of a block, with name and value as its groups.
         headless: whether metrics count whose header is missing.
         rates: metrics that are batches per second.
-        caveat: a warning if step times come from these; `untimed` is of too few digits.
+        caveat: the code of a note if step times come from these; `untimed` is of too few digits.
     """
 
     header: re.Pattern[str]
     metric: re.Pattern[str]
     headless = False
     rates: tuple[str, ...] = ()
-    caveat = ""
+    caveat: str | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -366,11 +365,9 @@ class BlockReader(StepReader):
         """Note missing headers, set windows, and say what the times are."""
         records = run.training.ordered()
         if self._headless:
-            run.training.warnings.append(
-                f"records without a step number ({self._headless}) are numbered in order"
-            )
+            run.training.warnings.append(Note("records-numbered", {"count": self._headless}))
         super().done(run)
         if self.caveat and any(record.seconds for record in records):
-            run.training.warnings.append(self.caveat)
+            run.training.warnings.append(Note(self.caveat))
         if self.rates and not self._coarse:
             run.unknown.pop("step_times", None)

@@ -480,7 +480,7 @@ def of(rows: Iterable[TimedRow], events: Events, again: Sequence[int] = ()) -> t
     return ()
 
 
-def clock_change(rows: Sequence[TimedRow], events: Events) -> str | None:
+def clock_change(rows: Sequence[TimedRow], events: Events) -> Note | None:
     """Return why the times of a log can't be added up, as a warning; None if they can. Args as of
     of().
 
@@ -497,20 +497,14 @@ def clock_change(rows: Sequence[TimedRow], events: Events) -> str | None:
         times.insert(0, events.first[0])
     for before, at in itertools.pairwise(times):
         if at < before - SET_BACK:
-            return (
-                f"account unknown: times in the log go back by {duration(before - at)}, and it"
-                " states no time zone"
-            )
+            return Note("clock-goes-back", {"time": duration(before - at)})
         if at - before >= HOUR:
             day = datetime.datetime.fromtimestamp(at, datetime.timezone.utc)
             midnight = at - at % DAY
             is_night = day.weekday() == 6 and day.month in (3, 9, 10)
             hours = midnight + HOUR, midnight + 2 * HOUR
             if is_night and any(before <= hour <= at - HOUR for hour in hours):
-                return (
-                    f"account unknown: on {day:%Y-%m-%d} clocks may go forward, and the log states"
-                    " no time zone"
-                )
+                return Note("clock-may-go-forward", {"date": f"{day:%Y-%m-%d}"})
     return None
 
 

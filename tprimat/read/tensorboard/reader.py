@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import msgspec
 
+from tprimat.notes import Note, NoteValue
 from tprimat.read import lightning_csv, maxtext
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.megatron import times as megatron_times
@@ -204,7 +205,7 @@ def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
     _state_batch(sizes, scalars, training)
     _set_windows(layout, columns, training, shift)
     if events.cut:
-        training.warnings.append(f"{events.cut}; everything before it was read")
+        training.warnings.append(Note("events-cut", {"where": events.cut}))
     but = "the events' wall times (native_metrics) include evaluation and checkpoints"
     unknown = no_step_times(layout.untimed, but=f"; {but}")
     done = max(training.records) + shift >= (stated.count("max_steps") or math.inf)
@@ -313,11 +314,15 @@ def _restore_second(points: Sequence[Point], columns: Columns, training: LoggedT
         steps = second.iteration - first.iteration
         restored = round(megatron_times.without_first(first, second) / steps, 7)
         columns["seconds"][second.iteration] = restored
-        training.warnings.append(
-            f"step {second.iteration}: the recorded {second.seconds:g} s are a mean that includes"
-            f" step {first.iteration} ({first.seconds:g} s); corrected to {restored:g} s (the two"
-            f" events are {(second.micros - first.micros) / 1e6:.6g} s apart)"
-        )
+        fields: dict[str, NoteValue] = {
+            "step": second.iteration,
+            "recorded": second.seconds,
+            "first": first.iteration,
+            "first_seconds": first.seconds,
+            "seconds": restored,
+            "apart": (second.micros - first.micros) / 1e6,
+        }
+        training.warnings.append(Note("event-time-restored", fields))
 
 
 def _state_transformers(texts: Mapping[str, str], stated: LoggedValues) -> None:
@@ -346,10 +351,8 @@ def _state_batch(sizes: Mapping[int, float], scalars: Scalars, training: LoggedT
     elif used:
         (size,) = used
         if requested and requested != size:
-            training.warnings.append(
-                f"the arguments request a global batch of {requested}, but every step has {size} by"
-                f" {where} (batch ramp-up); {size} is used"
-            )
+            facts: dict[str, NoteValue] = {"requested": requested, "size": size, "where": where}
+            training.warnings.append(Note("batch-ramps-up", facts))
         state(stated, "global_batch_size", size, f"{where}: {size}", weight=COMPUTED)
 
 
@@ -380,10 +383,7 @@ def _set_windows(layout: Layout, columns: Columns, training: LoggedTraining, shi
     if layout is _MEGATRON and len(times) < len(records):
         interval = training.around.stated.count("logging_steps")
         if times and interval:
-            training.warnings.append(
-                f"step times are means over log_interval ({interval}) steps, recorded at the last"
-                " of them; other values are per step"
-            )
+            training.warnings.append(Note("times-of-log-interval", {"interval": interval}))
         return
     steps = [record.step + shift for record in records]
     # With an interval of 10, some write step 1 as well: 1, 10, 20.

@@ -23,7 +23,7 @@ import re
 import statistics
 from collections.abc import Iterable, Mapping
 
-from tprimat.notes import Note, Told
+from tprimat.notes import Note
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.parsing import hints, records, remarks
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
@@ -101,30 +101,25 @@ class TorchtitanRun(RunBuilder):
             stated.setdefault("gradient_accumulation_steps", dataclasses.replace(local, value=1))
         return sizes_of(stated, given, infer=False)
 
-    def series(self, sizes: TrainingConfig, doubts: list[Told]) -> SeriesAndDoubts:
+    def series(self, sizes: TrainingConfig, doubts: list[Note]) -> SeriesAndDoubts:
         """Return the series of a Run as its arguments, and warnings."""
         kept = self.training.ordered()
-        warnings = list[Told]()
+        warnings = list[Note]()
         _set_windows(kept, self.stated.count("log_freq"), warnings)
         warnings += _derive_times(
             [*kept, *self.training.lost], sizes, self._tokens(super().rows({}))
         )
         warnings += remarks.warnings_of(self.training)
         if self.groups > 1:
-            warnings.append(
-                f"{self.groups} replica groups of one fault-tolerant run print into this log:"
-                " values are from the first group to print each step, and the batch is that of one"
-                " group"
-            )
+            warnings.append(Note("replica-groups", {"groups": self.groups}))
         if (
             kept
             and kept[-1].step < (sizes.max_steps or 0)
             and "success" in self.training.around.marks
         ):
-            warnings.append(
-                f"the last printed step is {kept[-1].step} of {sizes.max_steps}: torchtitan prints"
-                f" every {self.stated.count('log_freq') or DEFAULT_LOG_FREQ} steps"
-            )
+            interval = self.stated.count("log_freq") or DEFAULT_LOG_FREQ
+            facts = {"step": kept[-1].step, "planned": sizes.max_steps, "interval": interval}
+            warnings.append(Note("last-step-unprinted", facts))
         return records.series(kept), [*warnings, *doubts]
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
@@ -180,7 +175,7 @@ class TorchtitanRun(RunBuilder):
             return statistics.median(tokens)
         return 0.0
 
-    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Told]:
+    def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Note]:
         """Return a warning if the GPU is unknown."""
         if self.stated.word("device_name"):
             return []
@@ -266,7 +261,7 @@ class Reader(StepReader):
         """Add the shape and the sizes that follow from the configuration."""
         assert isinstance(run, TorchtitanRun)
         run.shape, ignored = setup.model_config(run.stated)
-        run.left_out = [*ignored]
+        run.left_out = ignored
         setup.complete(run.stated)
         run.groups = len(self._groups)
         if (gib := run.stated.number("device_gib")) and gib > 0:
@@ -275,7 +270,7 @@ class Reader(StepReader):
             run.settings["torch_compile"] = is_compiled
 
 
-def _set_windows(records: list[Record], interval: int | None, warnings: list[Told]) -> None:
+def _set_windows(records: list[Record], interval: int | None, warnings: list[Note]) -> None:
     """Set how many steps each record averages: torchtitan logs step 1 and every multiple of
     log_freq.
     """
@@ -284,10 +279,7 @@ def _set_windows(records: list[Record], interval: int | None, warnings: list[Tol
         regular = [step for step in steps if step > 1]
         interval = math.gcd(*regular) if len(regular) > 1 or regular == [DEFAULT_LOG_FREQ] else 1
         if len(regular) == 1 and interval == 1 and regular != [2]:
-            warnings.append(
-                f"log_freq isn't stated (torchtitan's default is {DEFAULT_LOG_FREQ}): each record"
-                " counts as one step"
-            )
+            warnings.append(Note("log-freq-unstated", {"default": DEFAULT_LOG_FREQ}))
     for record, window in zip(records, megatron_times.windows(steps, interval), strict=True):
         record.window = window
 
@@ -298,7 +290,7 @@ saving in them.
 """
 
 
-def _derive_times(kept: list[Record], sizes: TrainingConfig, stamped: float) -> list[Told]:
+def _derive_times(kept: list[Record], sizes: TrainingConfig, stamped: float) -> list[Note]:
     """Set step times by tps; return warnings. `stamped`: tokens of a device and step by the lines'
     times, or 0.0.
     """
@@ -320,17 +312,13 @@ def _derive_times(kept: list[Record], sizes: TrainingConfig, stamped: float) -> 
     for record in rated if tokens else ():
         record.put("seconds", round(tokens / record.native[RATE], 9))
     if lacking and tokens:
-        how = (
-            f"from tps and the time stamps, which show {tokens:,.0f} tokens per step and GPU: the"
-            f" log lacks {lacking}"
-        )
-        return [f"step times computed {how}"]
+        return [Note("times-from-stamped-tps", {"tokens": tokens, "lacking": lacking})]
     if lacking:
         why = (
             f"the log lacks {lacking} to compute them from tps; printed rates are in native_metrics"
         )
         return [no_step_times(f"torchtitan prints none, and {why}")]
-    times = f"batch × sequence length / (tps × GPUs) ({batch} × {sequence} / (tps × {world}))"
+    sizes_used = {"batch": batch, "length": sequence, "gpus": world}
     doubt = Note("rates-against-stamps", {"tokens": tokens, "stamped": stamped})
     doubts = [] if not stamped or tokens / STAMPED <= stamped <= tokens * STAMPED else [doubt]
-    return [f"step times computed as {times}, to the precision of the printed tps", *doubts]
+    return [Note("times-from-tps", sizes_used), *doubts]

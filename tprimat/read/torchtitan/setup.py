@@ -19,6 +19,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from tprimat.notes import Note
 from tprimat.read.parsing.records import LogContext
 from tprimat.read.parsing.text import without_prefixes
 from tprimat.read.parsing.values import (
@@ -291,7 +292,7 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
     return stated.word("quantized") or precision_of(parameters), words
 
 
-def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
+def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[Note]]:
     """Return the model's shape, with a warning for what is omitted on purpose."""
     text = stated.word("model_arguments") or ""
     parameters = stated.count("parameters")
@@ -319,10 +320,7 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[str]]:
     if size("num_experts") and arguments.get("moe_enabled") != "False":
         fields = _experts(size)
         if fields["expert_ffn_hidden_size"] is None:
-            warnings.append(
-                "feed-forward widths ignored: how this model mixes expert and dense layers isn't"
-                " stated"
-            )
+            warnings.append(Note("widths-of-experts-unstated"))
             width = None
     if latent := size("kv_lora_rank"):
         fields["head_dim"] = size("qk_nope_head_dim")
