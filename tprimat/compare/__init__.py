@@ -58,6 +58,7 @@ from tprimat.compare.systems import (
     same_system,
 )
 from tprimat.errors import UsageError
+from tprimat.notes import Note
 from tprimat.redaction import shown_paths
 from tprimat.results.run import Run, setup_key
 from tprimat.text import join_names, letters_and_digits, plain
@@ -292,11 +293,8 @@ def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
             continue
         for system in held:
             others = join_names([file for other, file in held.items() if other is not system], 2)
-            text = (
-                f"{held[system]} has the step times of {others}, so they are copies of one"
-                " measurement"
-            )
-            finding = Finding("unverified", "copies", text)
+            note = Note("copies", {"file": held[system], "others": others})
+            finding = Finding("unverified", "copies", note)
             checked[system] = dataclasses.replace(system, findings=(*system.findings, finding))
     return list(checked.values())
 

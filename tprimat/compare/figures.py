@@ -36,7 +36,7 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
     judgments = []
     for finding in findings:
         if finding.severity != "info":
-            judgments.append(finding.text)
+            judgments.append(finding.note)
         if finding.rule == "own-rate" and finding.severity == "error":
             repeated.add("rate-withheld")
     value_notes: list[Told] = [*_of_typical_block(judged, values)]

@@ -36,6 +36,10 @@ class Note(msgspec.Struct, frozen=True):
     code: Annotated[str, "what was found"]
     fields: Annotated[Mapping[str, NoteValue], "values that the sentence names"] = {}
 
+    def __hash__(self) -> int:
+        """Return a hash: a dictionary has none of its own."""
+        return hash((self.code, frozenset(self.fields.items())))
+
 
 OBSERVED = frozenset(
     {
@@ -74,9 +78,8 @@ Told = str | Note
 def noted(told: Iterable[Told]) -> tuple[Note, ...]:
     """Return notes, each once and in order; a sentence that has no code yet becomes the note TEXT."""
     # A system of thousands of runs has as many notes, most of them equal.
-    notes: dict[tuple[object, ...], Note] = {}
+    notes: dict[Note, None] = {}
     for item in told:
         if item:
-            note = item if isinstance(item, Note) else Note(TEXT, {"text": item})
-            notes.setdefault((note.code, *note.fields.items()), note)
-    return tuple(notes.values())
+            notes[item if isinstance(item, Note) else Note(TEXT, {"text": item})] = None
+    return tuple(notes)

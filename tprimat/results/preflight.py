@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.results.conditions import Preflight
 from tprimat.results.fields import Natural, NonNegative
 from tprimat.results.run import Platform
@@ -116,6 +118,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     text: str
     device: str | None = None
+
+
+def finding(code: str, note: Note) -> Finding:
+    """Return a finding as files have it: with the sentence of its note."""
+    device = note.fields.get("device")
+    return Finding(code=code, text=words(note), device=device if isinstance(device, str) else None)
 
 
 class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
