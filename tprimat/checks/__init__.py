@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
-from tprimat.notes import Note
+from tprimat.notes import Note, NoteValue
 
 CONTRADICTION = "contradiction"
 """The rule of what a source says twice and differently; the headline says so, since a ratio rests
@@ -39,3 +39,14 @@ class Finding:
     rule: str
     note: Note
     explanations: tuple[Note, ...] = ()
+
+
+def finding_of(
+    severity: Severity,
+    rule: str,
+    code: str,
+    explanations: tuple[Note, ...] = (),
+    **fields: NoteValue,
+) -> Finding:
+    """Return a finding with the note of a code and these fields."""
+    return Finding(severity, rule, Note(code, fields), explanations)

@@ -20,7 +20,7 @@ from tprimat.analysis.conventions import EXACT, TOLERANCE, Match
 from tprimat.catalog import models
 from tprimat.catalog.figures import Figure
 from tprimat.catalog.gpus import Gpu
-from tprimat.checks import CONTRADICTION, Finding
+from tprimat.checks import CONTRADICTION, Finding, finding_of
 from tprimat.notes import Note, NoteValue
 from tprimat.results.run import ModelConfig
 
@@ -122,8 +122,8 @@ def _own(figure: Figure) -> Iterator[Finding]:
     """Compare the values of a row with each other and with the peak."""
     if figure.unreadable:
         cells, headings = figure.unreadable
-        note = Note("unreadable-row", {"cells": cells, "headings": headings})
-        yield Finding("error", "unreadable-row", note)
+        rule = "unreadable-row"
+        yield finding_of("error", rule, rule, cells=cells, headings=headings)
         return
     stated = figure.tokens_per_second_per_gpu
     tokens = _tokens_per_step(figure)
@@ -134,18 +134,33 @@ def _own(figure: Figure) -> Iterator[Finding]:
         # Packing and padding: fewer tokens than the batch has room for.
         least = 0.0 if figure.task in PACKED else least
         if not least <= stated / given <= most:
-            step = {"rate": stated, "tokens": tokens, "time": figure.step_time_s}
-            note = Note("published-step-differs", {**step, "gpus": round(gpus), "own": given})
-            yield Finding("error", CONTRADICTION, note, _factor(stated / given, gpus))
+            yield finding_of(
+                "error",
+                CONTRADICTION,
+                "published-step-differs",
+                _factor(stated / given, gpus),
+                rate=stated,
+                tokens=tokens,
+                time=figure.step_time_s,
+                gpus=round(gpus),
+                own=given,
+            )
     samples = figure.samples_per_second
     length = figure.sequence_length
     if stated and samples and length and gpus:
         least, most = (each * length / gpus for each in (samples - 0.5, samples + 1.0))
         if not least * (1 - ROUNDING) <= stated <= most * (1 + ROUNDING):
             given = samples * length / gpus
-            fields = {"rate": stated, "samples": samples, "length": length, "own": given}
-            note = Note("published-samples-differ", fields)
-            yield Finding("error", CONTRADICTION, note, _factor(stated / given, gpus))
+            yield finding_of(
+                "error",
+                CONTRADICTION,
+                "published-samples-differ",
+                _factor(stated / given, gpus),
+                rate=stated,
+                samples=samples,
+                length=length,
+                own=given,
+            )
     yield from _peak(figure)
 
 
@@ -193,20 +208,32 @@ def _above_peak(figure: Figure, gpus: Sequence[Gpu]) -> Finding | None:
         precision = max(("bf16", "fp16", "fp8"), key=lambda name: _ceiling(gpus, name))
     ceiling = _ceiling(gpus, precision)
     fastest = max(gpus, key=lambda gpu: gpu.ceiling_tflops(precision) or 0)
-    speed = rate(figure) or 0.0
     for value, kind in ((computed, "published"), (printed, "printed")):
         if value and ceiling and value > HIGHEST_SHARE * ceiling:
-            work = {"rate": speed, "achieved": value, "share": value / ceiling, "peak": ceiling}
-            named = {"precision": precision.upper(), "gpu": fastest.title}
-            code = f"{kind}-above-peak" if value > ceiling else f"{kind}-beyond-reach"
-            return Finding("error", "above-peak", Note(code, {**work, **named}))
+            kind += "-above-peak" if value > ceiling else "-beyond-reach"
+            return finding_of(
+                "error",
+                "above-peak",
+                kind,
+                rate=rate(figure),
+                achieved=value,
+                share=value / ceiling,
+                precision=precision.upper(),
+                gpu=fastest.title,
+                peak=ceiling,
+            )
     half = max(_ceiling(gpus, "bf16"), _ceiling(gpus, "fp16"))
     most = max(computed or 0.0, printed or 0.0)
     if not half or figure.precision or most <= HIGHEST_SHARE * half:
         return None
-    work = {"achieved": most, "share": most / half}
-    note = Note("published-precision-unstated", {**work, "gpu": gpus[0].title})
-    return Finding("unverified", "precision-unstated", note)
+    return finding_of(
+        "unverified",
+        "precision-unstated",
+        "published-precision-unstated",
+        achieved=most,
+        share=most / half,
+        gpu=gpus[0].title,
+    )
 
 
 def _implied_peak(
@@ -227,9 +254,16 @@ def _implied_peak(
     for precision, peak in peaks.items():
         if not causes and abs(implied / peak / 2 - 1) <= ROUNDING:
             causes = (Note("sparse-peak", {"precision": precision.upper()}),)
-    fields = {"printed": printed, "mfu": mfu, "peak": implied}
-    note = Note("implied-peak", {**fields, "gpu": figure.gpu})
-    yield Finding("error", CONTRADICTION, note, causes)
+    yield finding_of(
+        "error",
+        CONTRADICTION,
+        "implied-peak",
+        causes,
+        printed=printed,
+        mfu=mfu,
+        peak=implied,
+        gpu=figure.gpu,
+    )
 
 
 def _ceiling(gpus: Sequence[Gpu], precision: str) -> float:
@@ -346,8 +380,12 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
     near = conventions.matches(per_token, shape, _length(figure) or LENGTHS[0])
     of_model = [match for match in near if match.convention is conventions.OWN]
     own = next(match.per_token for match in of_model if not match.trains_all)
-    fields: dict[str, NoteValue] = {"printed": printed, "rate": speed}
-    fields |= {"billions": per_token / 1e9, "own": own / 1e9}
+    fields: dict[str, NoteValue] = {
+        "printed": printed,
+        "rate": speed,
+        "billions": per_token / 1e9,
+        "own": own / 1e9,
+    }
     usual, times = max(counts.items(), key=lambda item: item[1], default=("", 0))
     best = found[0] if found else None
     if best and best.convention not in (conventions.OWN, conventions.PACKED):
@@ -366,16 +404,16 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
             likely = _likely(figure, near, others)
             tower = figure.row.tower_parameters if figure.row else 0
             if 0 < per_token - own <= TOWER * tower:
-                cause = Note("encoders-included", {"billions": tower / 1e9})
-                yield Finding("unverified", "encoders", note, (cause, *likely))
+                causes = (Note("encoders-included", {"billions": tower / 1e9}), *likely)
+                yield Finding("unverified", "encoders", note, causes)
             else:
                 yield Finding("error", CONTRADICTION, note, tuple(likely))
-    elif best.is_mistake:
+    elif best.is_mistake or best.convention not in (conventions.OWN, conventions.PACKED):
         cause = Note("flops-count", {"counted": best.name})
-        yield Finding("warning", "formula", note, (cause,))
-    elif best.convention not in (conventions.OWN, conventions.PACKED):
-        cause = Note("flops-count", {"counted": best.name})
-        yield Finding("info", "convention", note, (cause,))
+        if best.is_mistake:
+            yield Finding("warning", "formula", note, (cause,))
+        else:
+            yield Finding("info", "convention", note, (cause,))
     elif figure.task == "lora" and (twin := _full_twin(figure, per_token, others)):
         yield Finding("warning", "formula", note, (Note("lora-as-full", {"place": twin}),))
     elif (
@@ -447,9 +485,14 @@ def _by_name(figure: Figure, per_token: float) -> Iterator[Finding]:
     ):
         return
     if not NAMED[0] * (stated or 6) <= per_token / size <= NAMED[1] * (stated or 8):
-        counts = {"printed": figure.tflops_per_gpu, "flops": per_token / size}
-        note = Note("flops-per-parameter", {**counts, "model": figure.model})
-        yield Finding("error", CONTRADICTION, note)
+        yield finding_of(
+            "error",
+            CONTRADICTION,
+            "flops-per-parameter",
+            printed=figure.tflops_per_gpu,
+            flops=per_token / size,
+            model=figure.model,
+        )
 
 
 def _joined(figure: Figure, others: _Others) -> list[Note]:
@@ -511,9 +554,14 @@ def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
                     differing.append(name)
             if differing or (key[0] != "" and None not in key):
                 what = " and ".join(name.replace("_", " ") for name in differing) or "item"
-                fields = {"place": figures[other].place, "what": what}
-                note = Note("values-repeated", fields)
-                found[index] = Finding("warning", "repeated", note, (Note("line-copied"),))
+                found[index] = finding_of(
+                    "warning",
+                    "repeated",
+                    "values-repeated",
+                    (Note("line-copied"),),
+                    place=figures[other].place,
+                    what=what,
+                )
     return found
 
 
@@ -540,10 +588,15 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
         figure = figures[index]
         target = figure.target_tokens or usual[figure.publisher]
         if abs(trained / target - 1) > CLAIM:
-            code = "claim-differs" if figure.target_tokens else "claim-differs-from-rows"
-            billions = {"own": trained / 1e9, "claimed": target / 1e9}
-            note = Note(code, {"days": figure.days, **billions})
-            found[index] = Finding("warning", "claim", note, (Note("targets-differ"),))
+            found[index] = finding_of(
+                "warning",
+                "claim",
+                "claim-differs" if figure.target_tokens else "claim-differs-from-rows",
+                (Note("targets-differ"),),
+                days=figure.days,
+                own=trained / 1e9,
+                claimed=target / 1e9,
+            )
     return found
 
 
@@ -569,10 +622,17 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
     for index, figure in enumerate(figures):
         if figure.ratio:
             rates = at[figure.place]
-            if len(rates) == 2 and abs(max(rates) / min(rates) / figure.ratio - 1) > ROUNDING:
-                fields = {"faster": max(rates), "slower": min(rates), "stated": figure.ratio}
-                note = Note("ratio-differs", {**fields, "own": max(rates) / min(rates)})
-                found[index] = Finding("error", CONTRADICTION, note)
+            own = max(rates) / min(rates) if len(rates) == 2 else None
+            if own and abs(own / figure.ratio - 1) > ROUNDING:
+                found[index] = finding_of(
+                    "error",
+                    CONTRADICTION,
+                    "ratio-differs",
+                    faster=max(rates),
+                    slower=min(rates),
+                    own=own,
+                    stated=figure.ratio,
+                )
     for speeds in beside.values():
         # For a row that is faster than the median of the others, that is the median without any of
         # the faster ones.
@@ -582,6 +642,5 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
             usual = statistics.median(others)
         for index, speed in speeds.items():
             if speed > OUTLIER * usual:
-                note = Note("row-too-fast", {"ratio": speed / usual})
-                found[index] = Finding("warning", "outlier", note)
+                found[index] = finding_of("warning", "outlier", "row-too-fast", ratio=speed / usual)
     return found

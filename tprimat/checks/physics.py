@@ -14,7 +14,7 @@ from tprimat.analysis.efficiency.subject import HIGH_MFU, Options, Subject, Valu
 from tprimat.analysis.summary import Summary
 from tprimat.catalog import gpus, models
 from tprimat.catalog.gpus import Gpu
-from tprimat.checks import CONTRADICTION, Finding, Severity, corrections
+from tprimat.checks import CONTRADICTION, Finding, Severity, corrections, finding_of
 from tprimat.notes import Note, NoteValue
 from tprimat.results.run import Run
 from tprimat.units import GB, GIB
@@ -184,20 +184,23 @@ def _own_flops(run: Run) -> Finding | None:
     if (1 - PRINTED_FLOPS) * least <= per_token <= (1 + PRINTED_FLOPS) * most:
         if match is None or match.is_usual:
             return None
-        own = shown * usual / per_token
-        note = Note("flops-convention", {"printed": shown, "counted": match.name, "own": own})
-        return Finding("warning" if match.is_mistake else "info", "flops-convention", note)
-    note = Note("flops-differ", {"printed": shown, "own": shown * usual / per_token})
-    mistakes = []
+        return finding_of(
+            "warning" if match.is_mistake else "info",
+            "flops-convention",
+            "flops-convention",
+            printed=shown,
+            counted=match.name,
+            own=shown * usual / per_token,
+        )
+    causes = []
     if match and match.is_mistake:
-        mistakes.append(Note("flops-count", {"counted": match.name}))
-    causes = corrections.flops_per_step(shape, length, per_token * length)
-    left_out = []
-    for _, cause in corrections.left_out(run, per_token / usual, SAME):
-        left_out.append(cause)
+        causes.append(Note("flops-count", {"counted": match.name}))
+    left_out = [cause for _, cause in corrections.left_out(run, per_token / usual, SAME)]
+    causes += [*left_out, *corrections.flops_per_step(shape, length, per_token * length)]
     is_refused = left_out and not packed and _constant_over(run, "tflops_per_gpu")
     kind: tuple[Severity, str] = ("error", "own-rate") if is_refused else ("warning", CONTRADICTION)
-    return Finding(*kind, note, (*mistakes, *left_out, *causes))
+    own = shown * usual / per_token
+    return finding_of(*kind, "flops-differ", tuple(causes), printed=shown, own=own)
 
 
 def _possible(run: Run) -> tuple[Gpu, ...]:
@@ -235,9 +238,14 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
         yield _above_peak(run, gpu, named, rate, achieved)
         return
     if precision and gpu.lacks(precision):
-        used = gpu.computes_in(precision)
-        fields = {"gpu": gpu.title, "precision": precision.upper(), "used": used}
-        yield Finding("warning", "precision-lacking", Note("precision-lacking", fields))
+        yield finding_of(
+            "warning",
+            "precision-lacking",
+            "precision-lacking",
+            gpu=gpu.title,
+            precision=precision.upper(),
+            used=gpu.computes_in(precision),
+        )
     peaks = {}
     for narrow in _NARROW:
         if not gpu.lacks(narrow) and (peak := gpu.ceiling_tflops(narrow)):
@@ -246,13 +254,15 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
     needed = _tflops(run, rate, half) or 0.0
     if precision is None and needed > half:
         possible = [name.upper() for name, peak in peaks.items() if peak >= needed]
-        precisions = dict(itertools.zip_longest(("precision", "narrower"), possible))
-        work = {"achieved": needed, "share": needed / half}
-        yield Finding(
+        yield finding_of(
             "unverified",
             "precision-unstated",
-            Note("precision-unstated", {**work, **named, **precisions}),
+            "precision-unstated",
             corrections.above_peak(run, needed / half),
+            achieved=needed,
+            share=needed / half,
+            **dict(itertools.zip_longest(("precision", "narrower"), possible)),
+            **named,
         )
     elif (
         run.gpu_info.device_name
@@ -260,14 +270,21 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
         and (best := gpu.sustained_bf16_tflops)
         and achieved > best
     ):
-        work = {"achieved": achieved, "share": achieved / best, "best": best}
-        yield Finding("warning", "above-sustained", Note("above-sustained", {**work, **named}))
+        yield finding_of(
+            "warning",
+            "above-sustained",
+            "above-sustained",
+            (),
+            achieved=achieved,
+            share=achieved / best,
+            best=best,
+            **named,
+        )
     else:
         speed = Value(summary.performance.tokens_per_second_per_gpu)
         mfu = Subject([run], speed, Options()).mfu or 0.0
         if mfu > HIGH_MFU:
-            note = Note("high-mfu", {"mfu": mfu, "highest": HIGH_MFU})
-            yield Finding("warning", "high-mfu", note)
+            yield finding_of("warning", "high-mfu", "high-mfu", mfu=mfu, highest=HIGH_MFU)
 
 
 def _highest_rate(summary: Summary) -> float:
@@ -288,17 +305,21 @@ def _above_peak(
     """
     precision = run.training_config.precision
     peak = _ceiling(gpu, precision)
-    share = achieved / peak
-    stated = (precision or "").upper()
-    work = {"rate": rate, "achieved": achieved, "share": share, "peak": peak}
-    fields: dict[str, NoteValue] = {**named, **work, "precision": stated}
-    causes = corrections.above_peak(run, share)
+    fields: dict[str, NoteValue] = {
+        **named,
+        "rate": rate,
+        "achieved": achieved,
+        "share": achieved / peak,
+        "precision": (precision or "").upper(),
+        "peak": peak,
+    }
+    causes = corrections.above_peak(run, achieved / peak)
     if precision == "fp32" and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
         # Frameworks call both FP32, and TF32 is what many compute in unless they are told
         # otherwise.
         return Finding("warning", CONTRADICTION, Note("tf32-as-fp32", fields), causes)
     if gpu.lacks(precision):
-        fields |= {"lacking": stated, "used": gpu.computes_in(precision)}
+        fields |= {"lacking": fields["precision"], "used": gpu.computes_in(precision)}
     code = "above-peak" if gpu.ceiling_tflops(precision) else "above-every-peak"
     return Finding("error", "above-peak", Note(code, fields), causes)
 
@@ -335,12 +356,11 @@ def _memory(run: Run, gpu: Gpu | None) -> Iterator[Finding]:
     for name, value in run.memory_metrics.known().items():
         # Whole-card figures are rounded to two decimals if logs print them.
         if value > total * 1.001:
-            fields = {"metric": name, "used": value, "memory": total}
-            causes = []
+            causes: tuple[Note, ...] = ()
             if value / total < GIB / GB * 1.001:
-                causes.append(Note("memory-gib-as-gb", {"memory": total * GIB / GB}))
-            note = Note("beyond-memory", fields)
-            yield Finding("error", "beyond-memory", note, tuple(causes))
+                causes = (Note("memory-gib-as-gb", {"memory": total * GIB / GB}),)
+            rule = "beyond-memory"
+            yield finding_of("error", rule, rule, causes, metric=name, used=value, memory=total)
 
 
 WEIGHT_BYTES, GRADIENT_BYTES, STATE_BYTES, FROZEN_BYTES = 2.0, 2.0, 2.0, 0.5
@@ -368,10 +388,17 @@ def _states(run: Run, total: float) -> Iterator[Finding]:
     bytes_each = WEIGHT_BYTES + GRADIENT_BYTES + states
     least = (trained * bytes_each + (count - trained) * FROZEN_BYTES) / GB
     if least > total * run.num_gpus:
-        needed = {"parameters": count, "least": least, "bytes": bytes_each}
-        there = {"gpus": run.num_gpus, "memory": total, "total": total * run.num_gpus}
-        note = Note("states-beyond-memory", {**needed, **there})
-        yield Finding("unverified", "beyond-memory", note)
+        yield finding_of(
+            "unverified",
+            "beyond-memory",
+            "states-beyond-memory",
+            parameters=count,
+            least=least,
+            bytes=bytes_each,
+            gpus=run.num_gpus,
+            memory=total,
+            total=total * run.num_gpus,
+        )
 
 
 def _power(run: Run, gpu: Gpu | None) -> Finding | None:
@@ -390,11 +417,20 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
         or power <= POWER_MARGIN * cap
     ):
         return None
-    fields = {"power": power, "seconds": seconds, "cap": cap, "ratio": power / cap}
+    # A cap may be set higher than the data sheet's, and the counter of one die may read both.
+    kind: tuple[Severity, str] = ("warning", "above-rated-power")
     if recorded:
-        return Finding("error", "above-power-cap", Note("above-power-cap", fields))
-    # A cap may be set higher, and the counter of one die may read both.
-    return Finding("warning", "above-power-cap", Note("above-rated-power", fields))
+        kind = ("error", "above-power-cap")
+    severity, code = kind
+    return finding_of(
+        severity,
+        "above-power-cap",
+        code,
+        power=power,
+        seconds=seconds,
+        cap=cap,
+        ratio=power / cap,
+    )
 
 
 def _windows(run: Run, summary: Summary) -> dict[str, float]:
@@ -450,9 +486,14 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         return None
     rate = "token-rate" if unit == "tokens/s" else "sample-rate"
     if abs(factor - 1) <= NEAR:
-        distance = {"printed": printed, "deviation": factor - 1}
-        note = Note(f"{rate}-near", {**distance, "window": closest})
-        return Finding("warning", "own-rate", note)
+        return finding_of(
+            "warning",
+            "own-rate",
+            f"{rate}-near",
+            printed=printed,
+            deviation=factor - 1,
+            window=closest,
+        )
     fields: dict[str, NoteValue] = {
         "printed": printed,
         "batch": batch,
@@ -538,8 +579,7 @@ def _own_work(run: Run) -> Iterator[Finding]:
         for place in range(4):
             quarters.append(statistics.median(work[place * size : (place + 1) * size]))
         if (change := max(quarters) / min(quarters)) > 1 + DRIFT:
-            note = Note("work-changes", {"metric": name, "ratio": change})
-            yield Finding("warning", CONTRADICTION, note)
+            yield finding_of("warning", CONTRADICTION, "work-changes", metric=name, ratio=change)
             continue
         if stated and (run.num_gpus or name == "tokens_per_second"):
             share = quarters[-1] / stated
@@ -547,8 +587,7 @@ def _own_work(run: Run) -> Iterator[Finding]:
             share = 1.0
         # What lies further off has causes, which _own_rate() names.
         if DRIFT <= abs(share - 1) <= NEAR:
-            note = Note("work-differs", {"metric": name, "ratio": share})
-            yield Finding("warning", CONTRADICTION, note)
+            yield finding_of("warning", CONTRADICTION, "work-differs", metric=name, ratio=share)
 
 
 def _own_time(run: Run) -> Finding | None:
@@ -575,6 +614,5 @@ def _own_time(run: Run) -> Finding | None:
     is_longer = run.timing.over_ranks == "one process" and excess > SAME * trained
     is_shorter = entries[-1].kind == "training" and trained - total > SAME * trained
     if is_longer or is_shorter:
-        note = Note("times-differ", {"steps": total, "training": trained})
-        return Finding("error", "own-time", note)
+        return finding_of("error", "own-time", "times-differ", steps=total, training=trained)
     return None

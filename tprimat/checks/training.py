@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from tprimat.analysis import flops
 from tprimat.analysis.intervals import Bounds
-from tprimat.checks import Finding
+from tprimat.checks import Finding, finding_of
 from tprimat.notes import Note
 from tprimat.results.run import Run
 
@@ -91,8 +91,14 @@ def findings(run: Run) -> Iterator[Finding]:
         for step, loss in zip(run.steps, run.loss_values, strict=True):
             if loss is None:
                 lost.append(step)
-        counts = {"missing": len(lost), "records": len(run.steps), "step": lost[0]}
-        yield Finding("warning", "loss-missing", Note("loss-missing", counts))
+        yield finding_of(
+            "warning",
+            "loss-missing",
+            "loss-missing",
+            missing=len(lost),
+            records=len(run.steps),
+            step=lost[0],
+        )
     if below := below_entropy(run):
         yield Finding("error", "below-entropy", below)
     synthetic = synthetic_data(run)

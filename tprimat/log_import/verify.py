@@ -17,7 +17,7 @@ import msgspec
 
 from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.catalog import models
-from tprimat.checks import CONTRADICTION, Finding, physics
+from tprimat.checks import CONTRADICTION, Finding, finding_of, physics
 from tprimat.checks.endings import how_ended
 from tprimat.errors import UnreadableError, UsageError
 from tprimat.log_import import bundle, extract, importer, inspection, sources
@@ -276,10 +276,17 @@ def _verified(
             fields = {difference.field, difference.field.partition(".")[0]}
             (wrong if of_user.isdisjoint(fields) else open_).append(difference)
         for difference in (*open_, *claims):
-            values = {"stored": difference.stored, "recomputed": difference.recomputed}
-            shown = {key: str(value) for key, value in values.items()}
-            note = Note("value-overridden", {"field": difference.field, **shown, "log": name})
-            findings.append(Finding("unverified", "override", note))
+            findings.append(
+                finding_of(
+                    "unverified",
+                    "override",
+                    "value-overridden",
+                    field=difference.field,
+                    stored=str(difference.stored),
+                    recomputed=str(difference.recomputed),
+                    log=name,
+                )
+            )
         unsupported = _unsupported(run, bare, log) if bare and log else ()
         unchecked = (Note(UNSTAMPED),) if log and _is_unstamped(log) else ()
         found = tuple(wrong), tuple(findings), unsupported, unchecked
@@ -333,10 +340,10 @@ def _findings_of_log(run: Run, log: Run, findings: Sequence[Finding]) -> Iterato
     lost = {note.code for note in log.notes} - {note.code for note in run.notes}
     lost &= OBSERVED
     if lost and not run.ending:
-        note = Note("notes-withheld", {"log": _name(log), "codes": ", ".join(sorted(lost))})
-        yield Finding("unverified", "notes", note)
+        codes = ", ".join(sorted(lost))
+        yield finding_of("unverified", "notes", "notes-withheld", log=_name(log), codes=codes)
     if not _confirms_times(log):
-        yield Finding("unverified", CLAIMED, Note("times-unconfirmed"))
+        yield finding_of("unverified", CLAIMED, "times-unconfirmed")
     # Who submits can leave out of a result what contradicts it.
     for finding in _findings(log, summarize(log)):
         if finding not in findings:
@@ -356,10 +363,10 @@ def _findings(run: Run, summary: Summary) -> list[Finding]:
         if each.severity in ("error", "unverified") or each.rule == CONTRADICTION:
             findings.append(each)
     if any(note.code in physics.STAMPS for note in run.notes):
-        findings.append(Finding("unverified", CLAIMED, Note("times-contradicted")))
+        findings.append(finding_of("unverified", CLAIMED, "times-contradicted"))
     if summary.performance.avg_step_time_seconds is None:
         code = "failed-without-speed" if run.status == "failed" else "too-few-steps"
-        findings.append(Finding("unverified", NO_SPEED, Note(code)))
+        findings.append(finding_of("unverified", NO_SPEED, code))
     return findings
 
 

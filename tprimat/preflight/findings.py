@@ -5,10 +5,9 @@ differ.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from tprimat.analysis import stats
-from tprimat.notes import Note, NoteValue
 from tprimat.results.preflight import (
     SLOW,
     WRONG_SUM,
@@ -102,14 +101,13 @@ def _slow(file: PreflightFile) -> Iterator[Finding]:
         for index, share in odd.items():
             below.setdefault(file.label(devices[index]), []).append(f"{name} -{share:.0%}")
     for named, texts in below.items():
-        fields = {"device": named, "operations": ", ".join(texts)}
-        yield finding(SLOW, Note("slow-device", fields))
+        yield finding(SLOW, "slow-device", named, operations=", ".join(texts))
 
 
 def _wrong(file: PreflightFile) -> Iterator[Finding]:
     wrong = [message.bytes for message in file.all_reduce if not message.is_right]
     if wrong:
-        yield finding(WRONG_SUM, Note("wrong-sum", {"bytes": min(wrong)}))
+        yield finding(WRONG_SUM, "wrong-sum", bytes=min(wrong))
 
 
 def _capped(file: PreflightFile) -> Iterator[Finding]:
@@ -120,48 +118,46 @@ def _capped(file: PreflightFile) -> Iterator[Finding]:
         if cap is not None and default is not None and cap < 0.99 * default:
             capped.setdefault((round(cap), round(default)), []).append(file.label(device))
     for (cap, default), names in capped.items():
-        fields = {"cap": cap, "default": default}
-        yield finding("power_cap", Note("power-capped", {**fields, "devices": tuple(names)}))
+        devices = tuple(names)
+        yield finding("power_cap", "power-capped", devices=devices, cap=cap, default=default)
     for device in file.devices if file.platform != "cpu" else ():
         for name, rate in device.rates.items():
             if rate.drop > max(DROPPED, SLOW_MADS * rate.error):
-                named = {"device": file.label(device), "operation": name}
-                yield finding("heat", Note("fell-under-load", {**named, "drop": rate.drop}))
+                label = file.label(device)
+                yield finding("heat", "fell-under-load", label, operation=name, drop=rate.drop)
 
 
 def _shared(file: PreflightFile) -> Iterator[Finding]:
     for node in file.nodes:
         host = _host(file, node)
         for process in node.processes:
-            yield finding("other_process", Note("other-process", {**host, "process": process}))
+            yield finding("other_process", "other-process", host=host, process=process)
         busy = node.other_programs_cpu_share or 0.0
         if busy > BUSY_SHARE:
-            yield finding("cpu_busy", Note("cpu-busy", {**host, "share": busy}))
+            yield finding("cpu_busy", "cpu-busy", host=host, share=busy)
         stolen = node.steal_cpu_share or 0.0
         if stolen > BUSY_SHARE:
-            yield finding("cpu_steal", Note("cpu-stolen", {**host, "share": stolen}))
+            yield finding("cpu_steal", "cpu-stolen", host=host, share=stolen)
     for device in file.devices:
         held = device.memory_held_gb or 0.0
         if held > 1.0:
-            note = Note("memory-held", {"device": file.label(device), "memory": held})
-            yield finding("memory_held", note)
+            yield finding("memory_held", "memory-held", file.label(device), memory=held)
 
 
-def _host(file: PreflightFile, node: NodePreflight) -> Mapping[str, NoteValue]:
-    """Return the field that names a machine of several."""
-    return {"host": node.host if len(file.nodes) > 1 else None}
+def _host(file: PreflightFile, node: NodePreflight) -> str | None:
+    """Return the name of a machine of several; None of a single one."""
+    return node.host if len(file.nodes) > 1 else None
 
 
 def _differing(file: PreflightFile) -> Iterator[Finding]:
     names = {device.name for device in file.devices if device.name}
     if len(names) > 1:
-        note = Note("devices-differ", {"devices": tuple(sorted(names))})
-        yield finding("gpus_differ", note)
+        yield finding("gpus_differ", "devices-differ", devices=tuple(sorted(names)))
     for package in ("driver", "torch", "nccl", "rccl"):
         versions = {node.versions.get(package, "none") for node in file.nodes}
         if len(versions) > 1:
-            fields = {"package": package, "versions": tuple(sorted(versions))}
-            yield finding("versions_differ", Note("versions-differ", fields))
+            differing = tuple(sorted(versions))
+            yield finding("versions_differ", "versions-differ", package=package, versions=differing)
     yield from _clocks(file, "maximum clock", [device.clock_max_mhz for device in file.devices])
     yield from _clocks(
         file, "clock under load", [device.clock_under_load_mhz for device in file.devices]
@@ -173,18 +169,16 @@ def _clocks(file: PreflightFile, what: str, clocks: Sequence[float | None]) -> I
     usual = statistics.median(known) if len(known) > 1 else 0.0
     for device, clock in zip(file.devices, clocks, strict=True):
         if clock is not None and clock < (1 - CLOCK_SHARE) * usual:
-            values = {"device": file.label(device), "clock": what}
-            note = Note("clock-low", {**values, "mhz": clock, "usual": usual})
-            yield finding("clock", note)
+            label = file.label(device)
+            yield finding("clock", "clock-low", label, clock=what, mhz=clock, usual=usual)
 
 
 def _settings(file: PreflightFile) -> Iterator[Finding]:
     for node in file.nodes:
         host = _host(file, node)
         if node.numa_balancing:
-            yield finding("numa_balancing", Note("numa-balancing", host))
+            yield finding("numa_balancing", "numa-balancing", host=host)
         if node.partition and not node.partition.startswith("SPX"):
-            note = Note("gpus-partitioned", {**host, "partition": node.partition})
-            yield finding("partition", note)
+            yield finding("partition", "gpus-partitioned", host=host, partition=node.partition)
     for part in dict.fromkeys(device.partition for device in file.devices if device.partition):
-        yield finding("partition", Note("device-partitioned", {"partition": part}))
+        yield finding("partition", "device-partitioned", partition=part)

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from tprimat.notes import Note
+from tprimat.notes import Note, NoteValue
 from tprimat.notes.catalogue import words
 from tprimat.results.conditions import Preflight
 from tprimat.results.fields import Natural, NonNegative
@@ -120,10 +120,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     device: str | None = None
 
 
-def finding(code: str, note: Note) -> Finding:
-    """Return a finding as files have it: with the sentence of its note."""
-    device = note.fields.get("device")
-    return Finding(code=code, text=words(note), device=device if isinstance(device, str) else None)
+def finding(code: str, of: str, device: str | None = None, **fields: NoteValue) -> Finding:
+    """Return a finding of a code, as files have it: with the sentence of the note with the code
+    `of`.
+    """
+    return Finding(code=code, text=words(Note(of, {**fields, "device": device})), device=device)
 
 
 class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
