@@ -158,10 +158,7 @@ def _own_flops(run: Run) -> Finding | None:
     ):
         return None
     # Record by record, since what is printed is of the record's own time.
-    work = []
-    for rate, time in zip(printed, run.step_times, strict=True):
-        if rate and time:
-            work.append(rate * time * run.num_gpus)
+    work = _work(printed, run.step_times)
     least = flops.flops_per_token(shape, 0)
     usual = flops.flops_per_token(shape, length)
     if not work or least is None or usual is None:
@@ -177,7 +174,7 @@ def _own_flops(run: Run) -> Finding | None:
     if run.training_config.recomputation != "none":
         # Megatron-DeepSpeed prints the second forward pass, too.
         most *= 4 / 3
-    per_token = statistics.median(work) * 1e12 / tokens
+    per_token = statistics.median(work) * run.num_gpus * 1e12 / tokens
     shown = statistics.median(rate for rate in printed if rate)
     packed = run.training_config.packing is True
     match = next(iter(conventions.explanations(per_token, shape, length, packed=packed)), None)
@@ -418,12 +415,9 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
     ):
         return None
     # A cap may be set higher than the data sheet's, and the counter of one die may read both.
-    kind: tuple[Severity, str] = ("warning", "above-rated-power")
-    if recorded:
-        kind = ("error", "above-power-cap")
-    severity, code = kind
+    code = "above-power-cap" if recorded else "above-rated-power"
     return finding_of(
-        severity,
+        "error" if recorded else "warning",
         "above-power-cap",
         code,
         power=power,
@@ -528,6 +522,12 @@ _RATES = {
 }
 
 
+def _work(rates: Sequence[float | None], times: Sequence[float | None]) -> list[float]:
+    """Return the work of records by their printed rates and times, of those that have both."""
+    both = zip(rates, times, strict=False)
+    return [rate * time for rate, time in both if rate and time]
+
+
 def _constant_over(run: Run, *names: str) -> int:
     """Return after how many records a printed rate is the same work over their times; 0 if the work
     varies.
@@ -538,10 +538,7 @@ def _constant_over(run: Run, *names: str) -> int:
     rates = next(
         (each for name in names if isinstance(each := run.native_metrics.get(name), tuple)), ()
     )
-    work = []
-    for rate, time in zip(rates[1:], run.step_times[1:], strict=False):
-        if rate and time:
-            work.append(rate * time)
+    work = _work(rates[1:], run.step_times[1:])
     if len(work) >= LEAST_RECORDS and max(work) <= (1 + SAME) * min(work):
         return len(work)
     return 0
@@ -565,10 +562,7 @@ def _own_work(run: Run) -> Iterator[Finding]:
         printed = run.native_metrics.get(name)
         if not isinstance(printed, tuple):
             continue
-        work = []
-        for rate, time in zip(printed, run.step_times, strict=True):
-            if rate and time:
-                work.append(rate * time)
+        work = _work(printed, run.step_times)
         # The first records hold initialization, and means over a window that isn't full.
         work = work[max(1, len(work) // 10) :]
         alike = sum(abs(after / before - 1) <= ALIKE for before, after in itertools.pairwise(work))

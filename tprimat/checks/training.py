@@ -216,18 +216,13 @@ def _uniform_loss(run: Run) -> float | None:
 
 def _common_steps(first: Run, second: Run, series: str) -> list[tuple[int, float, float]]:
     """Return the steps at which both have a value of a series, with both values."""
-    count = min(len(first.steps), len(second.steps))
-    if first.steps[:count] == second.steps[:count]:
-        both = zip(first.steps, getattr(first, series), getattr(second, series), strict=False)
-        return [
-            (step, one, other) for step, one, other in both if one is not None and other is not None
-        ]
     others = dict(zip(second.steps, getattr(second, series), strict=True))
-    return [
-        (step, value, other)
-        for step, value in zip(first.steps, getattr(first, series), strict=True)
-        if value is not None and (other := others.get(step)) is not None
-    ]
+    common = []
+    for step, value in zip(first.steps, getattr(first, series), strict=True):
+        other = others.get(step)
+        if value is not None and other is not None:
+            common.append((step, value, other))
+    return common
 
 
 def _learning_rates(first: Run, second: Run) -> Note | None:
