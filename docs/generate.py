@@ -662,8 +662,10 @@ def _parser_of(name: str) -> argparse.ArgumentParser:
 
 NOTES_TEXT = """# Notes
 
-What is known or doubted about a run has a code. In a result, `notes` has the code and its fields, and `warnings` the
-sentence; in Python, `run.notes` and `run.warnings`. Scripts compare codes: sentences may be reworded.
+What is known or doubted about a run, and what a check finds, has a code. In a result, `notes` has the code and its
+fields, and `warnings` the sentence; in Python, `run.notes` and `run.warnings`. With `--json`, a finding has them as
+`note` and `text`, and its explanations as `explanations_notes` and `explanations`. Scripts compare codes: sentences may
+be reworded.
 
 | severity | meaning |
 |---|---|
@@ -671,7 +673,8 @@ sentence; in Python, `run.notes` and `run.warnings`. Scripts compare codes: sent
 | warning | it may change the results |
 | info | it explains them |
 
-A field in braces is replaced by its value. A sentence that has no code of its own has the code `text`.
+A field in braces is replaced by its value; text in square brackets appears only if its fields are known. A sentence
+that has no code of its own has the code `text`.
 
 | code | severity | sentence | what to do |
 |---|---|---|---|

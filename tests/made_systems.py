@@ -8,12 +8,19 @@ from collections.abc import Sequence
 from made_runs import H100, make_run
 
 from tprimat.analysis.summary import SegmentMetrics, Summary
+from tprimat.checks import Finding
 from tprimat.checks.compute import ConfigDiff, Entry
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare.result import RATE, MetricValue, Pair, RunResult, SystemResult, Unit
+from tprimat.notes import TEXT, Note
 from tprimat.results.run import PerformanceMetrics, Run, Steady
 
 PLAIN = make_run(timing=make_run().timing)
+
+
+def finding_of(severity, rule, text):
+    """A finding with any sentence."""
+    return Finding(severity, rule, Note(TEXT, {"text": text}))
 
 
 def segment(first: int, last: int, mean: float, **fields: object) -> SegmentMetrics:

@@ -39,7 +39,7 @@ def test_a_markdown_table_with_what_the_headings_above_it_say():
     assert (first.tokens_per_second_per_gpu, first.tflops_per_gpu) == (14451, 744)
     assert (second.precision, second.row.name) == ("mxfp8", "deepseek-v3")
     assert (shifted.line, shifted.tflops_per_gpu) == (9, None)
-    assert shifted.fault.startswith("7 cells under 8 headings")
+    assert shifted.unreadable == (7, 8)
     assert (first.task, other.task) == ("", "lora")
     assert (other.gpu, other.table, [gpu.key for gpu in other.candidates]) == (
         "DGX-GB200",

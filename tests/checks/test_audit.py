@@ -16,6 +16,8 @@ from tprimat.analysis.flops import flops_per_token
 from tprimat.catalog import models
 from tprimat.catalog.figures import Figure, figures
 from tprimat.checks.audit import audit, rate
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 
@@ -49,7 +51,10 @@ def found(*rows: Figure) -> list[tuple[str, str]]:
 
 def explained(*rows: Figure) -> str:
     return "; ".join(
-        cause for each in audit(rows) for finding in each.findings for cause in finding.explanations
+        cause
+        for each in audit(rows)
+        for finding in each.findings
+        for cause in map(words, finding.explanations)
     )
 
 
@@ -152,7 +157,8 @@ def test_of_two_close_conventions_that_of_the_other_rows_counts(deviation, name)
     """They lie 1.64% apart."""
     rows = counting("PaLM", "mistral-7b", 0.0, 0.0, 0.0, length=4096)
     (last,) = counting("full attention, without", "mistral-7b", deviation, length=4096)
-    assert audit([*rows, last])[-1].findings[0].explanations[0].startswith(f"it counts {name}")
+    cause = audit([*rows, last])[-1].findings[0].explanations[0]
+    assert words(cause).startswith(f"it counts {name}")
 
 
 def test_mfu_of_another_peak():
@@ -305,8 +311,8 @@ def test_a_distance_is_no_cause_and_comes_last():
         .findings[0]
         .explanations
     )
-    assert first.startswith("a slow step: ")
-    assert last.startswith("+26% from causal attention")
+    assert first == Note("slow-step")
+    assert words(last).startswith("+26% from causal attention")
     assert audit([slow])[0].findings[0].explanations == (last,)
 
 
@@ -415,9 +421,9 @@ def test_full_attention_and_recomputation_explain_two_contradictions_of_the_list
         per_token = figure.tflops_per_gpu * 1e12 / figure.tokens_per_second_per_gpu
         assert per_token == pytest.approx(4 / 3 * (39.64e9 + 2 * 3.22e9), rel=0.01)
         (finding,) = found_in[figure.line]
-        assert finding.explanations == (
-            "it counts full attention, and recomputed activations counted as model FLOPs",
-        )
+        (cause,) = finding.explanations
+        counted = "full attention, and recomputed activations counted as model FLOPs"
+        assert cause == Note("flops-count", {"counted": counted})
 
 
 def test_towers_and_what_the_list_takes_for_one(published):
@@ -428,7 +434,7 @@ def test_towers_and_what_the_list_takes_for_one(published):
     for line in (303, 338):
         (finding,) = found_in[line]
         assert (finding.severity, finding.rule) == ("unverified", "encoders")
-        assert finding.explanations[1].startswith("a slow step: ")
+        assert words(finding.explanations[1]).startswith("a slow step: ")
     assert [finding.rule for finding in found_in[392]] == ["formula"]
 
 
@@ -459,7 +465,11 @@ def test_known_conventions_of_the_published_figures(published):
     for text, name in clear.items():
         rows = [int(each["row"]) for each in known if f"with: {text}" in each["explanation"]]
         said = [
-            any(name in cause for finding in found_in[line] for cause in finding.explanations)
+            any(
+                name in cause
+                for finding in found_in[line]
+                for cause in map(words, finding.explanations)
+            )
             for line in rows
         ]
         assert sum(said) >= 0.85 * len(said), name
@@ -519,7 +529,13 @@ def test_tokens_per_second_of_a_row(fields, expected):
 def told(*rows: Figure) -> list[tuple[object, ...]]:
     """Each finding whole, after the line of its row."""
     return [
-        (each.figure.line, finding.severity, finding.rule, finding.text, *finding.explanations)
+        (
+            each.figure.line,
+            finding.severity,
+            finding.rule,
+            words(finding.note),
+            *map(words, finding.explanations),
+        )
         for each in audit(rows)
         for finding in each.findings
     ]
@@ -540,8 +556,12 @@ UNSTATED = "of the dense BF16 peak of H100 SXM: possible only in FP8, but no pre
     ("fields", "expected"),
     [
         (
-            {"fault": "no number", "tokens_per_second_per_gpu": 9e9},
-            ("error", "unreadable-row", "no number"),
+            {"unreadable": (7, 8), "tokens_per_second_per_gpu": 9e9},
+            (
+                "error",
+                "unreadable-row",
+                "7 cells under 8 headings: the values are in other columns",
+            ),
         ),
         # Batch and step time: 8,192 tokens/s/GPU.
         ({**BATCH, "tokens_per_second_per_gpu": 4096.0}, (f"4,096 {TOKENS}", HALF)),

@@ -16,6 +16,8 @@ from tprimat.analysis import flops
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.checks import compute, corrections, physics, training
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.record.recorder import Pause
 from tprimat.record.wall_time import timeline
 from tprimat.results.account import Timing
@@ -44,7 +46,8 @@ def trained(losses, *, batch=8, length=128, **fields):
 
 
 def nature(losses, **fields):
-    return training.nature_of_data(trained(losses, **fields))[0]
+    note = training.synthetic_data(trained(losses, **fields))
+    return note and note.code
 
 
 def is_same(losses, others, **fields):
@@ -83,39 +86,39 @@ def is_below_entropy(errors, count=20):
     (
         "above a uniform loss",
         lambda factor: nature([UNIFORM * factor] * 40),
-        (1.019, "uniform random"),
-        (1.021, "unknown"),
+        (1.019, "uniform-loss"),
+        (1.021, None),
     ),
     (
         "below a uniform loss",
         lambda factor: nature([UNIFORM * factor] * 40),
-        (0.979, "unknown"),
-        (0.981, "uniform random"),
+        (0.979, None),
+        (0.981, "uniform-loss"),
     ),
     (
         "least steps",
         lambda count: nature([UNIFORM] * count),
-        (19, "unknown"),
-        (20, "uniform random"),
+        (19, None),
+        (20, "uniform-loss"),
     ),
     (
         "steps at the end",
         lambda count: nature([20.0] * (40 - count) + [UNIFORM] * count),
-        (9, "unknown"),
-        (10, "uniform random"),
+        (9, None),
+        (10, "uniform-loss"),
     ),
     (
         "collapsed loss",
         lambda loss: nature([loss] * 40),
-        (0.099, "predictable"),
-        (0.101, "unknown"),
+        (0.099, "collapsed-loss"),
+        (0.101, None),
     ),
     # 0.98 and 1.02 thousand million tokens.
     (
         "tokens of a collapse",
         lambda batch: nature([0.01] * 40, batch=batch, length=1000),
-        (24_500, "predictable"),
-        (25_500, "unknown"),
+        (24_500, "collapsed-loss"),
+        (25_500, None),
     ),
     ("loss of a step, higher", agreeing, (1.049, 1.0), (1.051, 0.0)),
     ("loss of a step, lower", agreeing, (0.949, 0.0), (0.951, 1.0)),
@@ -151,9 +154,8 @@ def test_windows_of_twenty_records_are_told_one_by_one():
     losses = [2.5 + 0.01 * (-1) ** step for step in range(20)] + [
         1.9 + 0.01 * (-1) ** step for step in range(20)
     ]
-    assert "from record 21 on is 1.9000" in training.below_entropy(
-        trained(losses, data=Data(entropy=2.0))
-    )
+    note = training.below_entropy(trained(losses, data=Data(entropy=2.0)))
+    assert "from record 21 on is 1.9000" in words(note)
 
 
 @pytest.mark.parametrize(("count", "is_found"), [(38, False), (39, False), (40, True), (41, True)])
@@ -185,7 +187,7 @@ def is_read_as_a_share(factor):
     (found,) = physics.findings(
         run := timed(native_metrics={"tokens_per_second": 64 * 2048 * factor}), summarize(run)
     )
-    return "from batch × sequence length" in found.text
+    return "from batch × sequence length" in words(found.note)
 
 
 def with_power(watts, seconds):
@@ -208,7 +210,7 @@ def is_gib(used):
     gpu = GpuInfo(device_name="NVIDIA Q1000", total_memory_gb=100.0)
     run = timed(gpu_info=gpu, memory_metrics=MemoryMetrics(peak_memory_device_used_gb=used))
     (found,) = physics.findings(run, summarize(run))
-    return any("GiB reported as GB" in each for each in found.explanations)
+    return any("GiB reported as GB" in each for each in map(words, found.explanations))
 
 
 def is_above_the_peak(share):
@@ -255,7 +257,7 @@ def prints(factor, *, name="tokens_per_second", noise=0.0, steps=40, since=0):
     found = [
         each
         for each in physics.findings(run, summarize(run))
-        if "times their step times" in each.text
+        if "times their step times" in words(each.note)
     ]
     return [(each.severity, each.rule) for each in found] == [("warning", "contradiction")]
 
@@ -384,7 +386,8 @@ def test_a_printed_rate_may_be_of_the_median_step():
 
 def corrected(factor, *, batch=64, gpus=8, **native):
     config = TrainingConfig(global_batch_size=batch, sequence_length=2048, num_gpus=gpus)
-    return corrections.tokens_per_step(timed(training_config=config, native_metrics=native), factor)
+    run = timed(training_config=config, native_metrics=native)
+    return [*map(words, corrections.tokens_per_step(run, factor))]
 
 
 def offers(text, factor, **fields):
@@ -396,7 +399,7 @@ def explains(text, share, *, gpus=1, precision=None):
         global_batch_size=8, sequence_length=2048, num_gpus=gpus, precision=precision
     )
     return any(
-        each.startswith(text)
+        words(each).startswith(text)
         for each in corrections.above_peak(timed(training_config=config), share)
     )
 
@@ -416,7 +419,8 @@ def rules_out(factor):
 def fits_length(factor):
     shape = models.by_name("llama").shape
     work = flops.flops_per_token(shape, 2048) * 2048 * factor
-    return "sequence length 2048 instead of 8192" in corrections.flops_per_step(shape, 8192, work)
+    first, *_ = corrections.flops_per_step(shape, 8192, work)
+    return first == Note("counted-length", {"length": 2048, "stated": 8192})
 
 
 @limits(
@@ -491,9 +495,9 @@ def test_a_sequence_may_have_each_usual_length(length):
     shape = models.by_name("llama").shape
     for causal in (True, False):
         work = flops.flops_per_token(shape, length, causal=causal) * length
-        assert f"sequence length {length} instead of 2048" in corrections.flops_per_step(
-            shape, 2048, work
-        )
+        note = Note("counted-length", {"length": length, "stated": 2048})
+        assert note in corrections.flops_per_step(shape, 2048, work)
+        assert words(note) == f"sequence length {length} instead of 2048"
 
 
 @pytest.mark.parametrize(
@@ -536,7 +540,7 @@ def test_each_shipped_configuration_supports_its_length_and_its_batch(
     def supported(**changes):
         config, gpu = msgspec.structs.replace(shipped, **changes), GpuInfo(device_name=device)
         run = timed(training_config=config, framework=framework, model=model, gpu_info=gpu)
-        texts = corrections.tokens_per_step(run, 2.0)
+        texts = map(words, corrections.tokens_per_step(run, 2.0))
         return [text for text in texts if f": the {framework} default for this model" in text]
 
     (text,) = supported(sequence_length=length // 2)
@@ -556,17 +560,18 @@ def test_a_shipped_configuration_is_named_first():
     gpu = GpuInfo(device_name="AMD Instinct MI300X")
     run = timed(training_config=config, framework="primus", model="llama", gpu_info=gpu)
     first, *others = corrections.tokens_per_step(run, 4.0)
-    assert first.startswith(
+    assert first.code == "default-length"
+    assert words(first).startswith(
         "sequence length 8192 instead of 2048: the primus default for this model"
     )
-    assert not any("default" in each for each in others)
+    assert not any("default" in each.code for each in others)
     for change in ({"framework": "megatron"}, {"model": "qwen"}, {"gpu_info": H100}):
         assert not any(
-            "default" in each
+            "default" in each.code
             for each in corrections.tokens_per_step(msgspec.structs.replace(run, **change), 4)
         )
     for size in ("micro_batch_size", "global_batch_size"):
         other = msgspec.structs.replace(
             run, training_config=msgspec.structs.replace(config, **{size: 64})
         )
-        assert not any("default" in each for each in corrections.tokens_per_step(other, 4.0))
+        assert not any("default" in each.code for each in corrections.tokens_per_step(other, 4.0))

@@ -9,6 +9,7 @@ import pytest
 from stored_runs import series
 
 from tprimat.checks import compute, settings, training
+from tprimat.notes.catalogue import words
 from tprimat.results.run import (
     Data,
     Environment,
@@ -56,8 +57,8 @@ def test_february_pairs_are_not_the_same_training(february, model, share):
     verdict = training.same_training(february[f"amd_prim_{model}"], february[f"nvd_nemo_{model}"])
     assert verdict.same is False
     assert verdict.agreeing_steps == pytest.approx(share, abs=0.0005)
-    assert any("first losses" in reason for reason in verdict.reasons)
-    assert any("learning rates differ" in reason for reason in verdict.reasons)
+    assert any("first losses" in reason for reason in map(words, verdict.reasons))
+    assert any("learning rates differ" in reason for reason in map(words, verdict.reasons))
 
 
 def test_february_pairs_may_be_compared_in_speed(february):
@@ -151,21 +152,21 @@ def test_a_difference_or_a_one_sided_unknown_is_no_identical_configuration(chang
 
 
 def test_uniform_random_tokens_are_recognised_by_the_curve():
-    nature, evidence = training.nature_of_data(run_of([math.log(1024) + 0.01] * 40))
-    assert nature == "uniform random"
-    assert "ln(vocabulary) = 6.93" in evidence
+    note = training.synthetic_data(run_of([math.log(1024) + 0.01] * 40))
+    assert note.code == "uniform-loss"
+    assert "ln(vocabulary) = 6.93" in words(note)
 
 
 def test_counting_tokens_are_recognised_by_the_curve():
-    nature, _ = training.nature_of_data(run_of([7.0 * 0.8**step for step in range(60)]))
-    assert nature == "predictable"
+    note = training.synthetic_data(run_of([7.0 * 0.8**step for step in range(60)]))
+    assert note.code == "collapsed-loss"
 
 
 def test_real_data_with_such_a_curve_is_a_finding():
     run = run_of([7.0 * 0.8**step for step in range(60)], data=Data(kind="fineweb"))
     (finding,) = training.findings(run)
     assert finding.severity == "warning"
-    assert "fineweb" in finding.text
+    assert "fineweb" in words(finding.note)
 
 
 def test_real_data_with_an_ordinary_curve_is_none():
@@ -201,7 +202,7 @@ def test_missing_losses_are_said():
     losses = [7.0, 6.5, None, 6.0, *[5.9] * 30]
     findings = list(training.findings(run_of(losses)))
     assert [finding.rule for finding in findings] == ["loss-missing"]
-    assert "step 3" in findings[0].text
+    assert "step 3" in words(findings[0].note)
 
 
 def test_same_digest_and_curve_is_the_same_training():
@@ -230,7 +231,7 @@ def test_each_difference_of_training_is_named(change, word):
     first = run_of([7.0] * 100, rates=[1e-4] * 100, data=Data(digest="abc"))
     verdict = training.same_training(first, msgspec.structs.replace(first, **change))
     assert verdict.same is False
-    assert any(word in reason for reason in verdict.reasons)
+    assert any(word in reason for reason in map(words, verdict.reasons))
 
 
 @pytest.mark.parametrize(
@@ -319,92 +320,62 @@ MILLION = {"training_config": TrainingConfig(global_batch_size=1000, sequence_le
 
 
 @pytest.mark.parametrize(
-    ("run", "nature", "evidence"),
+    ("run", "code", "evidence"),
     [
         (
             run_of([2.0] * 40, data=Data(kind="markov", entropy=1.23456)),
-            "known entropy",
+            "known-entropy",
             "synthetic data (markov, entropy 1.235 nats/token)",
         ),
         (
             run_of([UNIFORM] * 40),
-            "uniform random",
+            "uniform-loss",
             (
                 "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is"
                 " unaffected"
             ),
         ),
-        (run_of([UNIFORM] * 40, **NO_SHAPE), "unknown", "training data unknown"),
+        (run_of([UNIFORM] * 40, **NO_SHAPE), None, None),
         (
             run_of([UNIFORM] * 40, model_config=msgspec.structs.replace(SHAPE, vocab_size=None)),
-            "unknown",
+            None,
             None,
         ),
         # The mean of the last ten; the last and the median are elsewhere.
         (
             run_of([9.0] * 30 + [UNIFORM - 1] * 6 + [UNIFORM] + [UNIFORM + 2] * 3),
-            "uniform random",
+            "uniform-loss",
             None,
         ),
         # A record that stands for twenty steps, or fewer; of those without a loss nothing counts.
-        (run_of([9.0, UNIFORM], window_steps=(1, 19)), "unknown", None),
-        (run_of([UNIFORM, UNIFORM], window_steps=(1, 19)), "uniform random", None),
-        (run_of([UNIFORM, UNIFORM], window_steps=(1, 18)), "unknown", None),
-        (run_of([UNIFORM, UNIFORM, None], window_steps=(1, 18, 30)), "unknown", None),
+        (run_of([9.0, UNIFORM], window_steps=(1, 19)), None, None),
+        (run_of([UNIFORM, UNIFORM], window_steps=(1, 19)), "uniform-loss", None),
+        (run_of([UNIFORM, UNIFORM], window_steps=(1, 18)), None, None),
+        (run_of([UNIFORM, UNIFORM, None], window_steps=(1, 18, 30)), None, None),
         (
             run_of([7.0] * 20 + [0.05] * 10, **MILLION),
-            "predictable",
+            "collapsed-loss",
             (
                 "loss reaches 0.0500 within 30.0 million tokens: typical of mock data (Megatron,"
                 " Primus); speed is unaffected"
             ),
         ),
         # Of unknown tokens nobody knows how long it took.
-        (run_of([7.0] * 20 + [0.05] * 10, training_config=TrainingConfig()), "unknown", None),
-        (run_of([5.0] * 40, data=Data(kind="Mock-GPT")), "synthetic", "synthetic data (Mock-GPT)"),
-        (run_of([5.0] * 40, data=Data(kind="c4")), "real", "data set c4"),
-        (run_of([5.0] * 40), "unknown", "training data unknown"),
-        (run_of([]), "unknown", "training data unknown"),
+        (run_of([7.0] * 20 + [0.05] * 10, training_config=TrainingConfig()), None, None),
+        (
+            run_of([5.0] * 40, data=Data(kind="Mock-GPT")),
+            "synthetic-data",
+            "synthetic data (Mock-GPT)",
+        ),
+        (run_of([5.0] * 40, data=Data(kind="c4")), None, None),
+        (run_of([5.0] * 40), None, None),
+        (run_of([]), None, None),
     ],
 )
-def test_what_a_run_was_trained_on(run, nature, evidence):
-    found = training.nature_of_data(run)
-    assert found[0] == nature
-    assert evidence is None or found[1] == evidence
-
-
-@pytest.mark.parametrize("kind", ["mock", "a Markov chain", "SYNTHETIC", "random tokens", "null"])
-def test_names_of_synthetic_data(kind):
-    run = run_of([UNIFORM] * 40, data=Data(kind=kind))
-    assert [(each.severity, each.rule) for each in training.findings(run)] == [
-        ("info", "synthetic-data")
-    ]
-    assert [each.rule for each in training.findings(run_of([5.0] * 40, data=Data(kind=kind)))] == [
-        "synthetic-data"
-    ]
-
-
-def test_findings_of_losses():
-    run = run_of([7.0, None, 7.0, None, *[UNIFORM] * 36], data=Data(kind="c4"))
-    assert [(each.severity, each.rule, each.text) for each in training.findings(run)] == [
-        ("warning", "loss-missing", "no finite loss in 2 of 40 records (first at step 2)"),
-        (
-            "warning",
-            "loss-of-real-data",
-            (
-                "loss stays at ln(vocabulary) = 6.93: random mock tokens, as in NeMo; speed is"
-                " unaffected; but the result names its data c4"
-            ),
-        ),
-    ]
-    assert list(training.findings(run_of([None] * 3))) == []
-    assert [each.rule for each in training.findings(run_of([UNIFORM] * 40))] == ["synthetic-data"]
-    assert [each.rule for each in training.findings(run_of([None, *[5.0] * 40]))] == [
-        "loss-missing"
-    ]
-    assert [each.rule for each in training.findings(run_of([5.0, *[None] * 40]))] == [
-        "loss-missing"
-    ]
+def test_what_a_run_was_trained_on(run, code, evidence):
+    note = training.synthetic_data(run)
+    assert (note and note.code) == code
+    assert evidence is None or words(note) == evidence
 
 
 def test_the_first_window_below_the_entropy():
@@ -414,7 +385,7 @@ def test_the_first_window_below_the_entropy():
         for each, level in zip(wobble, [2.5] * 20 + [1.9] * 20 + [1.8] * 40, strict=True)
     ]
     assert (
-        training.below_entropy(run_of([None, *losses], data=Data(entropy=2.0)))
+        words(training.below_entropy(run_of([None, *losses], data=Data(entropy=2.0))))
         == "mean loss of 20 records from record 21 on is 1.9000 nats/token, more than four standard"
         " errors below the data's entropy (2.0000): data leakage, or the logged value is not the"
         " training loss"
@@ -422,7 +393,8 @@ def test_the_first_window_below_the_entropy():
     assert training.below_entropy(run_of(losses)) is None
     # Their mean is 1.7695, more than four standard errors of 0.0562 below 2; their median is 1.99.
     losses = [1.5] * 9 + [1.99] * 11
-    assert "is 1.7695 nats/token" in training.below_entropy(run_of(losses, data=Data(entropy=2.0)))
+    note = training.below_entropy(run_of(losses, data=Data(entropy=2.0)))
+    assert "is 1.7695 nats/token" in words(note)
 
 
 def at(steps, losses, **fields):
@@ -496,7 +468,8 @@ MATCHES = "same data (matching checksum)"
     ],
 )
 def test_whether_two_trainings_are_one(first, second, expected):
-    assert training.same_training(first, second) == training.TrainingMatch(*expected)
+    match = training.same_training(first, second)
+    assert (match.same, tuple(map(words, match.reasons)), match.agreeing_steps) == expected
 
 
 def rated(*rates, peak=None, **printed):
@@ -569,7 +542,8 @@ LATER = {**series((1.0,) * 2, loss_values=(7.0, 7.0), learning_rates=(2e-4, 1e-5
     ],
 )
 def test_what_is_against_a_comparison_of_losses(first, second, reason):
-    assert training.no_loss_comparison(first, second) == reason
+    note = training.no_loss_comparison(first, second)
+    assert (note and words(note)) == reason
 
 
 def setting(**fields):

@@ -15,6 +15,7 @@ from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.checks import physics
 from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.results.run import (
     GpuInfo,
     MemoryMetrics,
@@ -54,9 +55,9 @@ def test_january_result_needs_four_times_its_tokens(samples):
     assert finding.rule == "own-rate"
     assert (
         "it reports 107,401 tokens/s, but 128 × 2,048 tokens in 9.754 s are 26,875 tokens/s (3.996×"
-        " less)" in finding.text
+        " less)" in words(finding.note)
     )
-    sequence, batch, gpus = finding.explanations
+    sequence, batch, gpus = map(words, finding.explanations)
     assert sequence.startswith("sequence length 8192 instead of 2048: the primus default")
     assert batch.startswith("global batch 512 instead of 128")
     assert "no supporting evidence" in batch
@@ -75,8 +76,8 @@ def test_possible_results_are_let_be(samples, name):
 def test_deepspeed_row_is_impossible_in_bf16(published):
     (finding,) = judge(declared(published["deepspeed"], "bf16"))
     assert finding.severity == "error"
-    assert "103% of the dense BF16 peak of H100 SXM (989 TFLOP/s)" in finding.text
-    assert any("FP8" in explanation for explanation in finding.explanations)
+    assert "103% of the dense BF16 peak of H100 SXM (989 TFLOP/s)" in words(finding.note)
+    assert any("FP8" in explanation for explanation in map(words, finding.explanations))
 
 
 def test_deepspeed_row_cannot_be_judged_without_precision(published):
@@ -84,7 +85,7 @@ def test_deepspeed_row_cannot_be_judged_without_precision(published):
     assert finding.severity == "unverified"
     assert (
         "1,023 TFLOP/s per GPU is 103% of the dense BF16 peak of H100 SXM; only possible in"
-        " FP8, but" in finding.text
+        " FP8, but" in words(finding.note)
     )
 
 
@@ -99,7 +100,7 @@ def test_above_every_peak_is_impossible_whatever_the_precision(published):
     faster = msgspec.structs.replace(run, step_times=(0.2,), native_metrics={})
     (finding,) = judge(faster)
     assert finding.severity == "error"
-    assert "in any precision" in finding.text
+    assert "in any precision" in words(finding.note)
 
 
 def test_unknown_gpu_has_no_peak_to_be_held_against(published):
@@ -108,7 +109,7 @@ def test_unknown_gpu_has_no_peak_to_be_held_against(published):
 
 
 @pytest.mark.parametrize(
-    ("platform", "memory_gb", "seconds", "precision", "severity", "words"),
+    ("platform", "memory_gb", "seconds", "precision", "severity", "part"),
     [
         # The fastest GPU of all, of a vendor, of a memory size.
         (
@@ -128,7 +129,7 @@ def test_unknown_gpu_has_no_peak_to_be_held_against(published):
     ],
 )
 def test_an_unnamed_gpu_is_judged_by_the_fastest_that_it_may_be(
-    platform, memory_gb, seconds, precision, severity, words
+    platform, memory_gb, seconds, precision, severity, part
 ):
     run = make_run(
         None, precision=precision, step_time=seconds, warmup=(), batch=8, length=2048, gpus=1
@@ -138,7 +139,7 @@ def test_an_unnamed_gpu_is_judged_by_the_fastest_that_it_may_be(
     )
     found = judge(run)
     assert [each.severity for each in found] == [severity] * bool(severity)
-    assert all(words in each.text for each in found)
+    assert all(part in words(each.note) for each in found)
 
 
 def test_memory_beyond_the_card():
@@ -149,8 +150,8 @@ def test_memory_beyond_the_card():
     )
     (finding,) = judge(run)
     assert finding.rule == "beyond-memory"
-    assert "of 210.00 GB exceeds the 206.14 GB of the device" in finding.text
-    assert "GiB reported as GB" in finding.explanations[0]
+    assert "of 210.00 GB exceeds the 206.14 GB of the device" in words(finding.note)
+    assert "GiB reported as GB" in words(finding.explanations[0])
 
 
 def seventy(gpus, optimizer="AdamW", trainable=None, **changes):
@@ -190,7 +191,7 @@ def test_states_that_all_gpus_together_cannot_hold(gpus, optimizer, trainable, r
         each for each in judge(seventy(gpus, optimizer, trainable)) if each.rule == "beyond-memory"
     ]
     assert [each.severity for each in found] == ["unverified"] * refused
-    assert all("70.6B parameters take at least" in each.text for each in found)
+    assert all("70.6B parameters take at least" in words(each.note) for each in found)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +275,7 @@ def test_printed_rate_against_the_declared_work(factor, severity):
 def test_single_corrections(factor, text):
     run = made_up(training_config=CONFIG, native_metrics={"tokens_per_second": 64 * 2048 * factor})
     (finding,) = judge(run)
-    assert any(explanation.startswith(text) for explanation in finding.explanations)
+    assert any(explanation.startswith(text) for explanation in map(words, finding.explanations))
 
 
 def test_a_rate_that_nothing_explains_has_no_explanation():
@@ -321,7 +322,7 @@ def test_what_is_possible_is_named_of_a_card_with_fp4(published):
         published["deepspeed"], gpu_info=info, step_times=(0.3,), native_metrics={}
     )
     (finding,) = judge(run)
-    assert "only possible in FP8 or FP4, but the precision is unknown" in finding.text
+    assert "only possible in FP8 or FP4, but the precision is unknown" in words(finding.note)
 
 
 @pytest.mark.parametrize(
@@ -332,13 +333,14 @@ def test_a_batch_may_have_been_smaller(factor, batch):
     run = made_up(training_config=CONFIG, native_metrics={"tokens_per_second": 64 * 2048 * factor})
     (finding,) = judge(run)
     assert any(
-        f"global batch {batch} the gradient accumulation (" in text for text in finding.explanations
+        f"global batch {batch} the gradient accumulation (" in text
+        for text in map(words, finding.explanations)
     )
 
 
 def test_fp32_above_its_peak_may_be_tf32(published):
     (finding,) = judge(declared(published["megatron"], "fp32"))
-    assert any("TF32" in explanation for explanation in finding.explanations)
+    assert any("TF32" in explanation for explanation in map(words, finding.explanations))
 
 
 LLAMA = models.by_name("llama").shape
@@ -391,8 +393,8 @@ def test_fp32_up_to_the_peak_of_tf32_contradicts_itself(device, tflops, severity
     found = judge(trained(device, tflops, precision="fp32"))
     assert [(each.severity, each.rule) for each in found] == ([(severity, rule)] if rule else [])
     if rule == "contradiction":
-        assert found[0].text.startswith("only possible in TF32, not in the stated FP32: ")
-        assert found[0].explanations[0].startswith("TF32 or BF16 in the matrix products")
+        assert words(found[0].note).startswith("only possible in TF32, not in the stated FP32: ")
+        assert words(found[0].explanations[0]).startswith("TF32 or BF16 in the matrix products")
 
 
 HONEST = (
@@ -470,13 +472,13 @@ def test_what_no_gpu_of_the_name_reaches_is_an_error(run):
 
 def test_an_ambiguous_name_is_said_to_be_one():
     (finding,) = judge(trained("NVIDIA H100", 2500))
-    assert "peak of H100 SXM, the fastest GPU of this name, (989 TFLOP/s)" in finding.text
+    assert "peak of H100 SXM, the fastest GPU of this name, (989 TFLOP/s)" in words(finding.note)
 
 
 def test_a_precision_that_the_gpu_lacks_is_a_warning_where_a_wider_one_reaches_it():
     (finding,) = judge(trained("Tesla V100-SXM2-16GB", 9))
     assert (finding.severity, finding.rule) == ("warning", "precision-lacking")
-    assert "V100 SXM 16GB does not support BF16: the run used fp32" in finding.text
+    assert "V100 SXM 16GB does not support BF16: the run used fp32" in words(finding.note)
 
 
 def test_more_than_any_product_is_known_to_sustain_is_a_warning():
@@ -484,7 +486,7 @@ def test_more_than_any_product_is_known_to_sustain_is_a_warning():
     assert (finding.severity, finding.rule) == ("warning", "above-sustained")
     assert (
         "1,250 TFLOP/s per GPU is 187% of the best BF16 matrix product measured on MI300X (668"
-        " TFLOP/s" in finding.text
+        " TFLOP/s" in words(finding.note)
     )
     assert judge(trained("AMD Instinct MI300X", 660)) == ()
 
@@ -493,7 +495,7 @@ def test_lora_may_explain_half_as_much_again():
     (finding,) = judge(trained("NVIDIA H100 80GB HBM3", 1100))
     assert any(
         "frozen weights, as in LoRA (would be 74% of peak or more)" in each
-        for each in finding.explanations
+        for each in map(words, finding.explanations)
     )
 
 
@@ -502,7 +504,7 @@ def test_fewer_printed_tokens_than_declared_keep_their_throughput(factor):
     run = made_up(training_config=CONFIG, native_metrics={"tokens_per_second": 64 * 2048 * factor})
     (finding,) = judge(run)
     assert (finding.severity, finding.rule) == ("warning", "contradiction")
-    assert "padding" in finding.text
+    assert "padding" in words(finding.note)
     assert summarize(run).performance.tokens_per_second == 64 * 2048
 
 
@@ -510,8 +512,10 @@ def test_no_explanation_leaves_the_rate_above_the_peak(published):
     run = declared(published["deepspeed"], "bf16")
     faster = msgspec.structs.replace(run, step_times=tuple(time / 3 for time in run.step_times))
     (finding,) = [each for each in judge(faster) if each.rule == "above-peak"]
-    assert not any("FP8" in text or "half the declared" in text for text in finding.explanations)
-    assert "would be 39% of peak" in finding.explanations[0]
+    assert not any(
+        "FP8" in text or "half the declared" in text for text in map(words, finding.explanations)
+    )
+    assert "would be 39% of peak" in words(finding.explanations[0])
 
 
 def printing(rate, *, recomputation="none", **shape):
@@ -531,7 +535,7 @@ def printing(rate, *, recomputation="none", **shape):
 
 
 def contradicts(run):
-    return [finding.text for finding in judge(run) if finding.rule == "contradiction"]
+    return [words(finding.note) for finding in judge(run) if finding.rule == "contradiction"]
 
 
 class TestPrintedFlops:
@@ -593,7 +597,8 @@ class TestPrintedFlops:
         ]
         assert [each.severity for each in found] == ([severity] if severity else [])
         assert all(
-            f"counting {name}" in each.text and each.text.endswith("; here 421.6") for each in found
+            f"counting {name}" in words(each.note) and words(each.note).endswith("; here 421.6")
+            for each in found
         )
 
     def test_a_mistaken_formula_is_named(self):
@@ -606,7 +611,7 @@ class TestPrintedFlops:
             if each.rule == "contradiction"
         ]
         assert (
-            finding.explanations[0]
+            words(finding.explanations[0])
             == "it counts gated feed-forward layers as two matrices instead of three"
         )
         shape = models.find("gpt-oss-120b").shape
@@ -623,8 +628,8 @@ class TestPrintedFlops:
     def test_another_sequence_length_that_fits_is_named(self):
         other = flops.flops_per_token(self.SHAPE, 2048) * self.TFLOPS / 4
         (finding,) = [each for each in judge(printing(other)) if each.rule == "contradiction"]
-        assert finding.explanations[0].startswith("sequence length 2048 instead of 8192")
-        assert finding.explanations[-1].startswith("a formula of the framework")
+        assert words(finding.explanations[0]).startswith("sequence length 2048 instead of 8192")
+        assert words(finding.explanations[-1]).startswith("a formula of the framework")
 
     @pytest.mark.parametrize("field", ["num_layers", "ffn_hidden_size"])
     def test_without_a_shape_nothing_is_said(self, field):
@@ -724,16 +729,16 @@ class TestU4:
         (finding,) = judge(repeating(factor, unit=unit))
         assert (finding.severity, finding.rule) == ("error", "own-rate")
         part = "gradient accumulation of 4" if factor in (0.25, 4.0) else "data-parallel size 8"
-        assert part in finding.explanations[0]
-        assert (
-            "is not in the batch" if factor > 1 else "is not in the printed rate"
-        ) in finding.explanations[0]
-        assert "by the same factor at each of 39 records" in finding.text
+        assert part in words(finding.explanations[0])
+        assert ("is not in the batch" if factor > 1 else "is not in the printed rate") in words(
+            finding.explanations[0]
+        )
+        assert "by the same factor at each of 39 records" in words(finding.note)
 
     def test_u4_a_batch_that_counts_micro_batches_is_said_to(self):
         (finding,) = judge(repeating(4.0))
         assert (
-            finding.explanations[0]
+            words(finding.explanations[0])
             == "one of the two counts micro-batches: gradient accumulation of 4 is not in the batch"
         )
 
@@ -741,8 +746,8 @@ class TestU4:
         run = repeating(*VARIED)
         (finding,) = judge(run)
         assert (finding.severity, finding.rule) == ("warning", "contradiction")
-        assert "padding may not be counted" in finding.text
-        assert physics.mfu_doubt([finding]) == finding.text
+        assert "padding may not be counted" in words(finding.note)
+        assert physics.mfu_doubt([finding]) == finding.note
 
     @pytest.mark.parametrize(
         ("run", "expected"),

@@ -11,6 +11,7 @@ from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.checks import CONTRADICTION, corrections, physics
 from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.results.account import Entry, Timing
 from tprimat.results.run import (
     Environment,
@@ -31,7 +32,10 @@ REST = "skipped steps, or timing without GPU synchronization"
 
 def told(run):
     found = physics.findings(run, summarize(run))
-    return [(each.severity, each.rule, each.text, *each.explanations) for each in found]
+    return [
+        (each.severity, each.rule, words(each.note), *map(words, each.explanations))
+        for each in found
+    ]
 
 
 def made_up(times=(1.0,) * 40, **fields):
@@ -897,17 +901,17 @@ BATCH = "global batch {} instead of {}, or {} the gradient accumulation (no supp
     ],
 )
 def test_corrections_of_the_tokens_of_a_step(asked, expected):
-    assert corrections.tokens_per_step(*asked) == expected
+    assert tuple(map(words, corrections.tokens_per_step(*asked))) == expected
 
 
 def test_the_order_of_corrections_of_one_rank_is_that_of_the_table():
     """Of equal support: GPUs, units, lengths, batches; not by their letters."""
     gpu = GpuInfo(device_name="AMD Instinct MI300X")
-    texts = corrections.tokens_per_step(
+    found = corrections.tokens_per_step(
         *configured(2.0, length=8192, gpus=2, framework="primus", model="llama", gpu_info=gpu)
     )
     source = "https://github.com/AMD-AGI/Primus/tree/main/examples/megatron/configs/MI300X"
-    assert texts == (
+    assert tuple(map(words, found)) == (
         (
             "global batch 128 instead of 64, or 2 times the gradient accumulation: the primus"
             f" default for this model ({source})"
@@ -950,7 +954,7 @@ def peaked(share, *, precision="bf16", gpus=8, batch=64, length=2048, trained=No
     ],
 )
 def test_what_may_be_behind_a_rate_above_the_peak(asked, expected):
-    texts = corrections.above_peak(*asked)
+    texts = [*map(words, corrections.above_peak(*asked))]
     assert sorted(texts) == sorted(expected)
     assert texts[-1] == REST
 
@@ -967,6 +971,6 @@ def test_what_may_be_behind_a_rate_above_the_peak(asked, expected):
 )
 def test_lengths_of_printed_flops(length, work, lengths):
     expected = [f"sequence length {other} instead of {length}" for other in lengths]
-    found = corrections.flops_per_step(LLAMA, length, work)
+    found = map(words, corrections.flops_per_step(LLAMA, length, work))
     assert list(dict.fromkeys(found)) == [*expected, FORMULA]
-    assert corrections.flops_per_step(ModelConfig(), length, work) == (FORMULA,)
+    assert corrections.flops_per_step(ModelConfig(), length, work) == (Note("formula-unfit"),)

@@ -80,6 +80,21 @@ def test_logs_with_the_values_that_they_leave_open(tmp_path, monkeypatch, capsys
         assert "8×H200 is 20% faster per GPU than 8×H100" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("command", "results"),
+    [
+        ("nvd-compare", "NVIDIA results"),
+        ("compare-frameworks", "results of all platforms"),
+    ],
+)
+def test_the_help_says_whose_results_are_compared(command, results, capsys):
+    with pytest.raises(SystemExit):
+        run(command, ["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"Compare training frameworks in {results}, model by model" in shown
+    assert ("--platform PLATFORM" in shown) is (command == "compare-frameworks")
+
+
 class TestNvdCompare:
     def test_header_tables_and_summary(self, results, capsys):
         assert run("nvd-compare", []) == ExitStatus.OK

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
+import types
 
 import pytest
 
@@ -39,6 +41,31 @@ def nemo_model(tmp_path):
     for part in ("weights", "context"):
         (folder / part).mkdir(parents=True)
     return folder
+
+
+@pytest.mark.parametrize(
+    ("message", "raised", "shown"),
+    [
+        (
+            "fused_rope needs it. Please install TE\nmore",
+            UsageError,
+            "fused_rope needs it. Please install TE: NeMo needs Transformer Engine",
+        ),
+        ("hidden_size must be divisible by heads", ValueError, "hidden_size must be"),
+    ],
+)
+def test_what_nemo_refuses(monkeypatch, tmp_path, message, raised, shown):
+    """Only a refusal for lack of Transformer Engine is the user's; NeMo itself isn't needed here."""
+
+    def import_ckpt(**_):
+        raise ValueError(message)
+
+    llm = types.SimpleNamespace(import_ckpt=import_ckpt, LlamaModel=list, Llama31Config8B=list)
+    monkeypatch.setitem(sys.modules, "nemo", types.ModuleType("nemo"))
+    monkeypatch.setitem(sys.modules, "nemo.collections", types.SimpleNamespace(llm=llm))
+    with pytest.raises(raised, match=shown) as refused:
+        nemo_convert.to_nemo("llama", "hf://org/name", tmp_path, overwrite=False)
+    assert refused.type is raised
 
 
 def test_every_model_has_its_classes():

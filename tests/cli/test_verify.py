@@ -179,6 +179,8 @@ def test_a_changed_log_is_found(packed, capsys):
 def test_a_result_without_its_log_is_checked_against_its_steps(packed, capsys):
     status, found = verified(changed(packed, "logs/*", lambda _: None), capsys)
     assert (status, found["changed"]) == (ExitStatus.IMPLAUSIBLE, ["logs/train.log.gz is missing"])
+    note = {"code": "file-missing", "fields": {"file": "logs/train.log.gz"}}
+    assert found["changed_notes"] == [note]
     without = packed.with_name("without.zip")
     bundle.write(without, list(packed.with_name("output").glob("*.json")), [])
     status, found = verified(without, capsys)
@@ -703,6 +705,7 @@ class TestWhatTheLogSupports:
         assert (status, run["differences"]) == (ExitStatus.INCONCLUSIVE, [])
         text = f"training_config.global_batch_size: {batch} in the result, 64 in train.log"
         assert (finding["rule"], finding["text"]) == ("override", text)
+        assert finding["note"]["code"] == "value-overridden"
         cli.run("verify", [str(path)])
         assert text in capsys.readouterr().out
 
@@ -1068,6 +1071,8 @@ class TestWhatTheUserStated:
 class TestTimes:
     """Step times that something else in the bundle contradicts."""
 
+    UNSTAMPED = "step times are only claimed: the log has no time stamps, or none in a known form"
+
     @staticmethod
     def stamped(factor: float) -> str:
         lines = [
@@ -1140,12 +1145,13 @@ class TestTimes:
         text = re.sub(r"\[2026-05-11 02:(\d\d):(\d\d)\]", other, self.stamped(factor))
         path = packed_log(tmp_path, text, *GIVEN, "--precision", "fp8")
         status, found = verified(path, capsys)
-        assert (status, found["runs"][0]["unchecked"]) == (ExitStatus.OK, [UNSTAMPED])
+        assert (status, found["runs"][0]["unchecked"]) == (ExitStatus.OK, [self.UNSTAMPED])
+        assert found["runs"][0]["unchecked_notes"] == [{"code": UNSTAMPED, "fields": {}}]
         assert found["answer"].endswith(
             " Step times are only claimed for 1 run without time stamps."
         )
         cli.run("verify", [str(path)])
-        assert f"  not checked: {UNSTAMPED}\n" in capsys.readouterr().out
+        assert f"  not checked: {self.UNSTAMPED}\n" in capsys.readouterr().out
 
     def test_x5_a_log_with_stamps_is_checked(self, tmp_path, capsys):
         _, found = verified(

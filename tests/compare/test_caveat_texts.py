@@ -9,18 +9,18 @@ import datetime
 import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run
-from made_systems import pair_of, result, segment, system, value
+from made_systems import finding_of, pair_of, result, segment, system, value
 from stored_runs import notes_of, series
 
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import UNLIKE_BLOCKS
-from tprimat.checks import CONTRADICTION, Finding
+from tprimat.checks import CONTRADICTION
 from tprimat.checks.compute import Entry
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare import caveats as module
 from tprimat.compare import setting_caveats
 from tprimat.compare.caveats import CODES, OF_ONE, caveats, incomplete_text
-from tprimat.notes import Note
+from tprimat.notes import TEXT, Note
 from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance, Preflight
 from tprimat.results.run import (
@@ -414,13 +414,15 @@ CAPTION = "the result may include warm-up"
             (
                 system(
                     "A",
-                    findings=tuple(Finding("warning", CONTRADICTION, each) for each in ("x", "y")),
+                    findings=tuple(
+                        finding_of("warning", CONTRADICTION, each) for each in ("x", "y")
+                    ),
                 ),
                 system(
                     "B",
                     findings=(
-                        Finding("warning", CONTRADICTION, "z"),
-                        Finding("info", "other", "no"),
+                        finding_of("warning", CONTRADICTION, "z"),
+                        finding_of("info", "other", "no"),
                     ),
                 ),
             ),
@@ -727,23 +729,23 @@ CAPTION = "the result may include warm-up"
                 system(
                     "A",
                     findings=(
-                        Finding("info", "other", "x"),
-                        Finding("info", "synthetic-data", "y"),
+                        finding_of("info", "other", "x"),
+                        finding_of("info", "synthetic-data", "y"),
                     ),
                 ),
                 B,
                 system(
                     "C",
                     findings=(
-                        Finding("info", "synthetic-data", "y"),
-                        Finding("info", "synthetic-data", "z"),
+                        finding_of("info", "synthetic-data", "y"),
+                        finding_of("info", "synthetic-data", "z"),
                     ),
                 ),
             ),
             ("synthetic-data", "info", "A and C: y"),
         ),
         (
-            [system(name, findings=(Finding("info", "synthetic-data", "y"),)) for name in "AB"],
+            [system(name, findings=(finding_of("info", "synthetic-data", "y"),)) for name in "AB"],
             ("synthetic-data", "info", "y"),
         ),
     ],
@@ -1010,7 +1012,8 @@ def test_the_time_of_compiling_is_told_where_the_compiler_may_explain_the_result
 
 
 def trained(same, *reasons):
-    return pair_of(B, A, training=TrainingMatch(same, reasons, None))
+    notes = tuple(Note(TEXT, {"text": reason}) for reason in reasons)
+    return pair_of(B, A, training=TrainingMatch(same, notes, None))
 
 
 @pytest.mark.parametrize(
@@ -1092,7 +1095,7 @@ def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
         timing=Timing(covers="x"),
         tuning=Tuning(trials=3),
     )
-    contradicting = of(telling, name="A", findings=(Finding("warning", CONTRADICTION, "x"),))
+    contradicting = of(telling, name="A", findings=(finding_of("warning", CONTRADICTION, "x"),))
     cpu = of(on_cpu, name="B", order=Order("rises", 0.1), value_notes=(steps_cut(1, 2),))
     found = [code for code, *_ in told((contradicting, cpu))]
     assert found == [

@@ -6,12 +6,11 @@ import dataclasses
 
 import pytest
 from made_runs import MI300X, comparison, make_run
-from made_systems import pair_of, result, system
+from made_systems import finding_of, pair_of, result, system
 
 from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Options
 from tprimat.catalog.prices import Price
-from tprimat.checks import Finding
 from tprimat.compare.cost import PairCost, _file_of, cost, efficiencies, outcomes, with_prices
 from tprimat.compare.result import Comparison, Ratio
 from tprimat.errors import UsageError
@@ -309,8 +308,8 @@ class TestEfficiencies:
 
     def test_of_what_has_no_values_or_is_excluded_there_is_none(self):
         assert self.of(result(is_valid=False)) == ()
-        assert self.of(result(), findings=(Finding("error", "x", "y"),)) == ()
-        assert len(self.of(result(), findings=(Finding("warning", "x", "y"),))) == 1
+        assert self.of(result(), findings=(finding_of("error", "x", "y"),)) == ()
+        assert len(self.of(result(), findings=(finding_of("warning", "x", "y"),))) == 1
 
     def test_of_runs_in_samples_the_rates_are_those(self):
         run = make_run(length=None, framework="mlperf", source=Source(kind="log"))

@@ -9,11 +9,10 @@ import math
 
 import pytest
 from made_runs import H100, MI300X, make_run, shape
-from made_systems import result, system, value
+from made_systems import finding_of, result, system, value
 
 from tprimat.analysis import projection
 from tprimat.catalog.prices import Price
-from tprimat.checks import Finding
 from tprimat.compare import curves
 from tprimat.compare.curves import Crossover, Curve, Scaling, Size, scaling_of
 from tprimat.compare.result import SAMPLES_RATE, Comparison, Group, ModelComparison, Ratio
@@ -124,7 +123,7 @@ def test_an_unknown_rate_is_no_number():
     assert math.isnan(Size(sized("A", 8, None), 8, None, None, None, None, None).rate)
 
 
-BAD = (Finding("error", "x", "impossible"),)
+BAD = (finding_of("error", "x", "impossible"),)
 
 
 class TestNotes:

@@ -9,9 +9,8 @@ import dataclasses
 import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run, shape
-from made_systems import pair_of, result, system, value
+from made_systems import finding_of, pair_of, result, system, value
 
-from tprimat.checks import Finding
 from tprimat.compare import groups, pairs
 from tprimat.compare.groups import by_work, evidence, group_of
 from tprimat.compare.result import RATE, SAMPLES_RATE, Caveat, Group, Ratio
@@ -21,7 +20,7 @@ from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 FROM_NAMES = (Note("from-names", {"facts": "GPUs 8"}),)
 
-EXCLUDING = (Finding("error", "x", "impossible"),)
+EXCLUDING = (finding_of("error", "x", "impossible"),)
 TIMED = {"avg_step_time_seconds": value(4.0)}
 
 

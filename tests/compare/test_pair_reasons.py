@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 from made_runs import MI300X, make_run, shape
-from made_systems import result, system, value
+from made_systems import finding_of, result, system, value
 from stored_runs import notes_of
 
-from tprimat.checks import Finding, compute, training
+from tprimat.checks import compute, training
 from tprimat.compare.pairs import different_work, pair
 from tprimat.compare.result import SAMPLES_RATE, Pair, Ratio
 from tprimat.compare.windows import sensitivity
@@ -55,8 +55,8 @@ def read(digest):
 
 
 SAME = {"batch": 128, "step_times": make_run().step_times}
-BAD = (Finding("info", "w", "fine"), Finding("error", "x", "impossible"))
-OPEN = (Finding("unverified", "y", "unverified"),)
+BAD = (finding_of("info", "w", "fine"), finding_of("error", "x", "impossible"))
+OPEN = (finding_of("unverified", "y", "unverified"),)
 EMULATED = {"environment": Environment(emulated=True)}
 OTHER = ", so these are different models"
 UNTIMED = "has no step times"

@@ -10,6 +10,7 @@ import scipy.stats
 from made_runs import H100, MI300X, comparison, make_run, shape
 
 from tprimat.analysis.summary import summarize
+from tprimat.notes.catalogue import words
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.report.rates import rate_unit
 from tprimat.results.run import Environment
@@ -56,7 +57,7 @@ class TestRatio:
         assert found.ratio is None
         assert found.reason.startswith("8×MI300X (BF16): ")
         assert "64 × 2,048 tokens in 3.329 s are" in found.reason
-        assert found.system.exclusion.explanations[0].startswith(
+        assert words(found.system.exclusion.explanations[0]).startswith(
             "sequence length 8192 instead of 2048"
         )
 
@@ -111,7 +112,9 @@ class TestIntervals:
         for other in (make_run(steps=60), make_run(steps=40), make_run(warmup=slow, steps=70)):
             (model,) = comparison(other, odd, reference="H100").models
             texts.add(model.pairs[0].reason)
-            texts.add(f"{model.pairs[0].system.name}: {model.pairs[0].system.exclusion.text}")
+            texts.add(
+                f"{model.pairs[0].system.name}: {words(model.pairs[0].system.exclusion.note)}"
+            )
         assert len(texts) == 1
 
     def test_its_interval_is_as_wide_as_that_within_the_single_run(self):

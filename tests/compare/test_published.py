@@ -7,6 +7,7 @@ from made_runs import MI300X, comparison, make_run
 
 from tprimat.analysis.efficiency import Options
 from tprimat.errors import ExitStatus
+from tprimat.notes.catalogue import words
 from tprimat.report.verdict import report
 from tprimat.store import store
 
@@ -67,7 +68,7 @@ def test_without_a_precision_it_cant_be_judged(published):
     model, answer = judged(published, None)
     finding = next(system for system in model.systems if system.framework == "deepspeed").exclusion
     assert finding.severity == "unverified"
-    assert "only possible in FP8, but the precision is unknown" in finding.text
+    assert "only possible in FP8, but the precision is unknown" in words(finding.note)
     assert any("deepspeed" in text for text in answer.excluded)
     assert answer.next_steps[0] == "set the precision if you know it: --precision NAME=PRECISION"
 
@@ -92,8 +93,8 @@ def test_all_three_losses_are_those_of_random_tokens(published):
     model, answer = judged(published, "bf16")
     for system in model.systems:
         (finding,) = (finding for finding in system.findings if finding.rule == "synthetic-data")
-        assert "ln(vocabulary) = 11.76" in finding.text
-        assert "speed is unaffected" in finding.text
+        assert "ln(vocabulary) = 11.76" in words(finding.note)
+        assert "speed is unaffected" in words(finding.note)
     assert sum("ln(vocabulary) = 11.76" in caveat.text for caveat in answer.caveats) == 1
 
 

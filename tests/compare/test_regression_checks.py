@@ -12,13 +12,12 @@ import msgspec
 import pytest
 import scipy.stats
 from made_runs import MI300X, make_run
-from made_systems import pair_of, result, system, value
+from made_systems import finding_of, pair_of, result, system, value
 from stored_runs import notes_of
 
 from tprimat.analysis import intervals
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Difference
-from tprimat.checks import Finding
 from tprimat.compare import Loaded, regression
 from tprimat.compare.loss import Losses
 from tprimat.compare.regression import (
@@ -805,7 +804,7 @@ class TestRefusals:
         matched = sides(BEFORE, AFTER, ratio=None, batch=batches[0], second={"batch": batches[1]})
         one, other = (
             dataclasses.replace(
-                each, findings=tuple(Finding(severity, "x", "y") for severity in severities)
+                each, findings=tuple(finding_of(severity, "x", "y") for severity in severities)
             )
             for each, severities in ((matched.baseline, before), (matched.system, after))
         )

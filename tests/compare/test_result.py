@@ -7,11 +7,10 @@ import dataclasses
 import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run
-from made_systems import pair_of, result, segment, system, value
+from made_systems import finding_of, pair_of, result, segment, system, value
 from stored_runs import notes_of
 
 from tprimat.analysis.intervals import Interval
-from tprimat.checks import Finding
 from tprimat.compare.result import (
     RATE,
     SAMPLES_RATE,
@@ -164,7 +163,7 @@ class TestSystem:
     )
     def test_the_first_finding_that_excludes_it(self, severities, place):
         findings = tuple(
-            Finding(each, "rule", str(number)) for number, each in enumerate(severities)
+            finding_of(each, "rule", str(number)) for number, each in enumerate(severities)
         )
         assert system("A", findings=findings).exclusion == (
             None if place is None else findings[place]
@@ -378,7 +377,7 @@ def test_a_row_of_settings(values, differs, unknown):
 
 A, B, C = (system(name) for name in "ABC")
 ERROR, UNVERIFIED = (
-    system(each, findings=(Finding(each, "x", "y"),)) for each in ("error", "unverified")
+    system(each, findings=(finding_of(each, "x", "y"),)) for each in ("error", "unverified")
 )
 RATIO = Ratio(1.5, None, None)
 

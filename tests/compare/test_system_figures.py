@@ -10,11 +10,10 @@ import statistics
 import msgspec
 import pytest
 from made_runs import H100, make_run
-from made_systems import result, system
+from made_systems import finding_of, result, system
 from stored_runs import notes_of, series
 
 from tprimat.analysis.summary import UNLIKE_BLOCKS, UnlikeBlock, summarize
-from tprimat.checks import Finding
 from tprimat.compare import figures
 from tprimat.compare.figures import aligned, share_at_cap, system_result, trained_seconds
 from tprimat.compare.result import SAMPLES_RATE, MetricValue, RunResult
@@ -179,8 +178,8 @@ class TestSystemResult:
         return make
 
     def test_findings_are_those_of_both_checks_and_each_is_there_once(self, with_findings):
-        one, other = Finding("warning", "a", "text a"), Finding("info", "b", "text b")
-        third = Finding("unverified", "c", "text c")
+        one, other = finding_of("warning", "a", "text a"), finding_of("info", "b", "text b")
+        third = finding_of("unverified", "c", "text c")
         found = with_findings([one, other, one], [third], ["w"], runs=2)
         assert found.findings == (one, other, third)
         assert found.value_warnings == ("w", "text a", "text c")
@@ -193,12 +192,12 @@ class TestSystemResult:
         withheld = Note("rate-withheld", {"printed": 8.0, "times": 2, "batch": 2, "length": 2})
         warnings = [words(withheld), "y"]
         found = with_findings(
-            [Finding("info", "a", "b"), Finding(severity, rule, "text")], (), warnings
+            [finding_of("info", "a", "b"), finding_of(severity, rule, "text")], (), warnings
         )
         assert found.value_warnings == (*warnings[not is_repeated :], "text")
 
     def test_runs_that_don_t_count_are_not_checked(self, with_findings):
-        with_findings([Finding("error", "a", "b")])
+        with_findings([finding_of("error", "a", "b")])
         assert system_result(SYSTEM, [result(is_valid=False)]).findings == ()
 
     @pytest.mark.parametrize(
@@ -401,7 +400,7 @@ class TestAligned:
 
     def test_what_is_excluded_is_compared_with_nothing(self):
         long, short = of(slow(5, 100)), of(slow(5, 80))
-        excluded = dataclasses.replace(short, findings=(Finding("error", "x", "y"),))
+        excluded = dataclasses.replace(short, findings=(finding_of("error", "x", "y"),))
         for systems in ([long, excluded], [excluded, long]):
             assert all(one is other for one, other in zip(aligned(systems), systems, strict=True))
 

@@ -201,7 +201,9 @@ class TestEmbedded:
         ("version", "works"), [("2.4.0a0+1", False), ("2.6.0", True), ("2.13.0+cpu", True)]
     )
     def test_fsdp_needs_a_torch_that_has_it(self, monkeypatch, version, works):
-        monkeypatch.setattr("importlib.metadata.version", lambda name: version)
+        # Another package's version says nothing of FSDP2.
+        versions = {"torch": version}
+        monkeypatch.setattr("importlib.metadata.version", lambda name: versions.get(name, "2.6.0"))
         fsdp = dataclasses.replace(by_name("fsdp"), packages=())
         assert (fsdp.unavailable() is None) is works
 

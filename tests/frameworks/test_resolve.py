@@ -9,7 +9,7 @@ import pytest
 
 from tprimat.catalog import models
 from tprimat.errors import UsageError
-from tprimat.frameworks import by_name, scales
+from tprimat.frameworks import by_name, defaults, scales
 from tprimat.frameworks.request import Device, RequestedConfig
 
 CPU = Device("cpu", 2, 25.3e9)
@@ -128,6 +128,13 @@ class TestNothingSaid:
 
     def test_a_gpu_without_bf16_takes_fp16(self):
         assert resolved(V100)[0].precision == "fp16"
+
+    @pytest.mark.parametrize(
+        ("architecture", "precision"),
+        [("sm_79", "fp16"), ("sm_80", "bf16"), ("sm_103a", "bf16"), (None, "bf16")],
+    )
+    def test_gpus_have_bf16_from_ampere_on(self, architecture, precision):
+        assert defaults.precision(Device("nvd", 1, 80e9, architecture)) == precision
 
     def test_unknown_memory_is_said(self):
         request, notes = resolved(Device("nvd", 1, None))

@@ -171,6 +171,16 @@ def test_container(here, files, environ, said):
     assert hosts.container(here(files, environ)) == said
 
 
+@pytest.mark.parametrize(
+    ("value", "is_emulated"), [(None, False), ("", False), ("0", False), ("1", True)]
+)
+def test_an_emulated_device_is_one_that_its_variable_names(monkeypatch, value, is_emulated):
+    monkeypatch.delenv("TPRIMAT_EMULATED", raising=False)
+    if value is not None:
+        monkeypatch.setenv("TPRIMAT_EMULATED", value)
+    assert hosts.is_emulated() is is_emulated
+
+
 def test_a_setting_that_is_no_utf8_can_be_written():
     assert hosts.settings({"LD_PRELOAD": "/opt/\udce4/lib.so"}) == {"LD_PRELOAD": "/opt/?/lib.so"}
 

@@ -6,7 +6,7 @@ import pytest
 from made_runs import MI300X, comparison, make_run
 
 from tprimat.cli import run
-from tprimat.report.breakdown import breakdowns
+from tprimat.report.breakdown import breakdowns, shares
 from tprimat.results.trace import Trace
 
 PARTS = {
@@ -43,6 +43,20 @@ def test_two_systems_are_columns_with_their_shares():
 def test_a_part_that_is_unknown_is_not_zero():
     _, rows, _ = table(traced(), traced(device=MI300X, breakdown={**PARTS, "idle": None}))
     assert rows["idle"] == ("100.00 ms (10.0%)", "–")
+
+
+def test_the_chart_has_the_parts_that_have_a_time():
+    amd = traced(
+        device=MI300X, stack="rocm", breakdown={"computation": 1.5, "total": 2.0, "idle": None}
+    )
+    names, parts = shares(comparison(traced(), amd).models[0])
+    assert names == ["8×H100 (BF16)", "8×MI300X (BF16)"]
+    assert [title for title, _ in parts] == ["computation", "exposed communication", "idle"]
+    assert [values for _, values in parts] == [
+        pytest.approx([80.0, 75.0]),
+        [pytest.approx(10.0), None],
+        [pytest.approx(10.0), None],
+    ]
 
 
 def test_only_one_system_has_one():

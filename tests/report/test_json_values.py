@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from tprimat.report.json_values import fields
+from tprimat.checks import finding_of
+from tprimat.notes import Note
+from tprimat.report.json_values import dumped, fields, findings_values
 
 
 @dataclasses.dataclass
@@ -31,3 +33,26 @@ def test_parts_of_parts_and_what_is_unknown_on_the_way():
     assert fields(Whole("a", Part(0, (1, 2))), *paths) == {"size": 0, "high": 2}
     assert fields(Whole("a", Part(0)), *paths) == {"size": 0, "high": None}
     assert fields(Whole("a"), *paths) == {"size": None, "high": None}
+
+
+FIELDS = {"faster": 4.0, "slower": 2.0, "own": 2.0, "stated": 3.0}
+
+
+def test_json_is_indented_by_two():
+    assert dumped({"a": {"b": float("inf")}}) == '{\n  "a": {\n    "b": null\n  }\n}'
+
+
+def test_a_finding_has_its_codes_beside_its_sentences():
+    half = Note("half-counted")
+    finding = finding_of("error", "claim", "ratio-differs", (half,), **FIELDS)
+    (values,) = findings_values([finding])
+    assert values == {
+        "severity": "error",
+        "rule": "claim",
+        "text": "4 tokens/s/GPU is 2 times 2, not 3",
+        "note": finding.note,
+        "explanations": [
+            "half of it is missing: tokens of half the batch, or of twice the time",
+        ],
+        "explanations_notes": (half,),
+    }

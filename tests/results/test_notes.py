@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from stored_runs import notes_of, series
 
-from tprimat.notes import TEXT, Note, noted
+from tprimat.notes import TEXT, Note, noted, of_runs
 from tprimat.notes.catalogue import LONGEST_SENTENCE, ROWS, note_of, words
 from tprimat.notes.row import NoteRow
 from tprimat.results.result_file import decode, encode
@@ -98,13 +98,23 @@ def test_a_sentence_has_optional_clauses_and_forms_of_fields(monkeypatch, senten
     assert words(Note("example", fields)) == text
 
 
+def test_briefly_no_optional_clause_is_written(monkeypatch):
+    monkeypatch.setitem(ROWS, "example", NoteRow("info", "GiB for GB[ (exactly 1.0737)][: {why}]"))
+    note = Note("example", {"why": "a guess"})
+    assert words(note) == "GiB for GB (exactly 1.0737): a guess"
+    assert words(note, briefly=True) == "GiB for GB"
+
+
 def test_notes_are_compared_by_value():
+    one = Note("example", {"step": 3, "share": 0.5})
+    same = Note("example", {"share": 0.5, "step": 3})
+    assert len({one, same, Note("example", {"step": 3})}) == 2
     assert (
         msgspec.convert({"code": "loss-not-finite", "fields": {"steps": "steps 3, 4"}}, Note) == NAN
     )
 
 
-@pytest.mark.parametrize("code", [code for code in ROWS if code != TEXT])
+@pytest.mark.parametrize("code", of_runs.ROWS)
 def test_a_sentence_of_a_file_without_codes_keeps_its_words(code):
     forms = string.Formatter().parse(ROWS[code].sentence)
     fields = {name: 3.0 if form else "x" for _, name, form, _ in forms if name}

@@ -12,6 +12,7 @@ from tprimat.analysis.summary import summarize
 from tprimat.checks import physics, training
 from tprimat.frameworks import by_name
 from tprimat.frameworks.request import Device, RequestedConfig
+from tprimat.notes.catalogue import words
 from tprimat.store import store
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -106,10 +107,12 @@ class TestOneProcess:
     def test_it_passes_the_physics(self, one):
         run = one[1]
         findings = physics.findings(run, summarize(run))
-        assert [each.text for each in findings if each.severity == "error"] == []
+        assert [words(each.note) for each in findings if each.severity == "error"] == []
 
     def test_the_ledger_names_its_data_as_synthetic(self, one):
-        (note,) = [each.text for each in training.findings(one[1]) if each.rule == "synthetic-data"]
+        (note,) = [
+            words(each.note) for each in training.findings(one[1]) if each.rule == "synthetic-data"
+        ]
         assert note == "synthetic data (mock)"
 
     def test_nothing_but_the_result_is_left(self, one):
@@ -277,7 +280,7 @@ def test_a_slurm_job_is_shown_with_all_that_it_was_told_and_leaves_nothing(comma
     )
     done = command("pretrain_llama.py", *options, "--dry-run", cwd=folder, emulated=False)
     assert done.returncode == 0, done.stderr
-    for words in (
+    for part in (
         "#SBATCH --account=other",
         "#SBATCH --partition=batch",
         "#SBATCH --nodes=2",
@@ -290,5 +293,5 @@ def test_a_slurm_job_is_shown_with_all_that_it_was_told_and_leaves_nothing(comma
             " H100 --nodes=2"
         ),
     ):
-        assert words in done.stdout
+        assert part in done.stdout
     assert list(folder.iterdir()) == []

@@ -27,19 +27,22 @@ RECOMPUTED = 4 / 3
 """FLOPs with a second forward pass over those without."""
 
 
+PerToken = Callable[[ModelConfig, int], float | None]
+"""FLOPs per token of a shape and a sequence length; None if they are unknown or don't apply."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Convention:
     """A way of counting.
 
     Attributes:
         name: what it counts, a noun phrase.
-        per_token: FLOPs per token of a shape and a length; None if it doesn't apply to the shape,
-            or is unknown.
+        per_token: how it counts.
         is_mistake: whether its shape is not the model's, so that nobody can mean it.
     """
 
     name: str
-    per_token: Callable[[ModelConfig, int], float | None]
+    per_token: PerToken
     is_mistake: bool = False
 
 
@@ -73,9 +76,7 @@ def _six_n(shape: ModelConfig, _: int) -> float | None:
     return None
 
 
-def _recomputed(
-    per_token: Callable[[ModelConfig, int], float | None],
-) -> Callable[[ModelConfig, int], float | None]:
+def _recomputed(per_token: PerToken) -> PerToken:
     def counted(shape: ModelConfig, length: int) -> float | None:
         found = per_token(shape, length)
         return found and found * RECOMPUTED
@@ -137,9 +138,7 @@ def _small_vocabulary(shape: ModelConfig, length: int) -> float | None:
     return None
 
 
-def _further_tokens(
-    per_token: Callable[[ModelConfig, int], float | None], shape: ModelConfig, length: int
-) -> float:
+def _further_tokens(per_token: PerToken, shape: ModelConfig, length: int) -> float:
     """Return the FLOPs per token of the layers for multi-token prediction; 0 without any.
 
     Each has an attention layer, an expert or dense layer, a projection of two embeddings and a

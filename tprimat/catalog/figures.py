@@ -30,7 +30,7 @@ class Figure:
     Attributes:
         line: of the file, from 1.
         table: number of the table in the file.
-        fault: why the row can't be read; empty if it can.
+        unreadable: the cells of a row that can't be read, and the headings above it; None if it can.
         ratio: between two GPUs of the table, for a row that compares them.
         sample_tokens: mean length of a sample, if shorter than the sequence.
         flops_per_parameter: what its TFLOP/s counts by its own words: 8 with recomputed
@@ -41,7 +41,7 @@ class Figure:
     line: int
     file: str = ""
     table: int = 0
-    fault: str = ""
+    unreadable: tuple[int, int] | None = None
     gpu: str = ""
     model: str = ""
     task: str = ""
@@ -168,7 +168,7 @@ def figures(text: str, name: str = "") -> list[Figure]:
         every = _tables(text.splitlines())
     used = []
     for figure in every:
-        if figure.fault or any(getattr(figure, field) for field in _SPEEDS):
+        if figure.unreadable or any(getattr(figure, field) for field in _SPEEDS):
             used.append(dataclasses.replace(figure, file=name))
     return used
 
@@ -295,10 +295,7 @@ def _block(
         columns = _columns(header)
     for line, cells in others:
         if len(cells) != len(header):
-            fault = (
-                f"{len(cells)} cells under {len(header)} headings: the values are in other columns"
-            )
-            yield Figure(line=line, table=table, fault=fault)
+            yield Figure(line=line, table=table, unreadable=(len(cells), len(header)))
         elif len(columns) > 1:
             named = ((field, header[index], cells[index]) for index, field in columns.items())
             yield _figure(line, table, named, context)

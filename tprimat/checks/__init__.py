@@ -11,6 +11,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Literal
 
+from tprimat.notes import Note, NoteValue
+
 CONTRADICTION = "contradiction"
 """The rule of what a source says twice and differently; the headline says so, since a ratio rests
 on one of the two.
@@ -28,12 +30,23 @@ class Finding:
             and headline; "unverified": it can't be checked until the result states more, and is
             excluded too; "warning": it stays, with a footnote; "info": it explains.
         rule: the check's name, its heading in docs/metrics.md.
-        text: one sentence, with the values that it rests on.
+        note: what was found, with the values that it rests on.
         explanations: single corrections that would make the value possible, the best supported
             first.
     """
 
     severity: Severity
     rule: str
-    text: str
-    explanations: tuple[str, ...] = ()
+    note: Note
+    explanations: tuple[Note, ...] = ()
+
+
+def finding_of(
+    severity: Severity,
+    rule: str,
+    code: str,
+    explanations: tuple[Note, ...] = (),
+    **fields: NoteValue,
+) -> Finding:
+    """Return a finding with the note of a code and these fields."""
+    return Finding(severity, rule, Note(code, fields), explanations)

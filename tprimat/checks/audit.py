@@ -20,9 +20,9 @@ from tprimat.analysis.conventions import EXACT, TOLERANCE, Match
 from tprimat.catalog import models
 from tprimat.catalog.figures import Figure
 from tprimat.catalog.gpus import Gpu
-from tprimat.checks import CONTRADICTION, Finding
+from tprimat.checks import CONTRADICTION, Finding, finding_of
+from tprimat.notes import Note, NoteValue
 from tprimat.results.run import ModelConfig
-from tprimat.text import counted
 
 ROUNDING = 0.03
 """Relative distance of two figures of a row that are the same value."""
@@ -120,8 +120,10 @@ def shape_of(figure: Figure) -> ModelConfig | None:
 
 def _own(figure: Figure) -> Iterator[Finding]:
     """Compare the values of a row with each other and with the peak."""
-    if figure.fault:
-        yield Finding("error", "unreadable-row", figure.fault)
+    if figure.unreadable:
+        cells, headings = figure.unreadable
+        rule = "unreadable-row"
+        yield finding_of("error", rule, rule, cells=cells, headings=headings)
         return
     stated = figure.tokens_per_second_per_gpu
     tokens = _tokens_per_step(figure)
@@ -132,37 +134,42 @@ def _own(figure: Figure) -> Iterator[Finding]:
         # Packing and padding: fewer tokens than the batch has room for.
         least = 0.0 if figure.task in PACKED else least
         if not least <= stated / given <= most:
-            text = (
-                f"{stated:,.6g} tokens/s/GPU, but {tokens:,.0f} tokens in {figure.step_time_s:,.5g}"
-                " s on "
+            yield finding_of(
+                "error",
+                CONTRADICTION,
+                "published-step-differs",
+                _factor(stated / given, gpus),
+                rate=stated,
+                tokens=tokens,
+                time=figure.step_time_s,
+                gpus=round(gpus),
+                own=given,
             )
-            text += f"{counted(round(gpus), 'GPU')} are {given:,.5g}"
-            yield Finding("error", CONTRADICTION, text, _factor(stated / given, gpus))
     samples = figure.samples_per_second
     length = figure.sequence_length
     if stated and samples and length and gpus:
         least, most = (each * length / gpus for each in (samples - 0.5, samples + 1.0))
         if not least * (1 - ROUNDING) <= stated <= most * (1 + ROUNDING):
             given = samples * length / gpus
-            text = (
-                f"{stated:,.6g} tokens/s/GPU, but {samples:,.4g} samples/s of {length:,.0f} tokens"
-                f" are {given:,.5g}"
+            yield finding_of(
+                "error",
+                CONTRADICTION,
+                "published-samples-differ",
+                _factor(stated / given, gpus),
+                rate=stated,
+                samples=samples,
+                length=length,
+                own=given,
             )
-            yield Finding("error", CONTRADICTION, text, _factor(stated / given, gpus))
     yield from _peak(figure)
 
 
-def _factor(factor: float, gpus: float | None = None) -> tuple[str, ...]:
+def _factor(factor: float, gpus: float | None = None) -> tuple[Note, ...]:
     """Return what would make a figure so many times too large."""
-    causes = [(0.5, "half of it is missing: tokens of half the batch, or of twice the time")]
-    causes += [(2.0, "it is counted twice: tokens of twice the batch, or of half the time")]
-    causes += [(1000.0, "milliseconds are read as seconds")]
-    causes += (
-        [(gpus, "it covers all GPUs"), (1 / gpus, "it is divided by the GPUs twice")]
-        if gpus
-        else []
-    )
-    return tuple(cause for each, cause in causes if abs(factor / each - 1) <= ROUNDING)
+    causes = [(0.5, "half-counted"), (2.0, "counted-twice"), (1000.0, "thousandfold")]
+    if gpus:
+        causes += [(gpus, "covers-all-gpus"), (1 / gpus, "divided-twice")]
+    return tuple(Note(code) for times, code in causes if abs(factor / times - 1) <= ROUNDING)
 
 
 def _peak(figure: Figure) -> Iterator[Finding]:
@@ -201,25 +208,32 @@ def _above_peak(figure: Figure, gpus: Sequence[Gpu]) -> Finding | None:
         precision = max(("bf16", "fp16", "fp8"), key=lambda name: _ceiling(gpus, name))
     ceiling = _ceiling(gpus, precision)
     fastest = max(gpus, key=lambda gpu: gpu.ceiling_tflops(precision) or 0)
-    speed = f"{rate(figure) or 0:,.6g} tokens/s/GPU is"
-    for value, source in ((computed, speed), (printed, "it prints")):
+    for value, kind in ((computed, "published"), (printed, "printed")):
         if value and ceiling and value > HIGHEST_SHARE * ceiling:
-            text = (
-                f"{source} {value:,.0f} TFLOP/s per GPU, {value / ceiling:.0%} of the dense"
-                f" {precision.upper()} peak of {fastest.title} ({ceiling:,.0f})"
+            kind += "-above-peak" if value > ceiling else "-beyond-reach"
+            return finding_of(
+                "error",
+                "above-peak",
+                kind,
+                rate=rate(figure),
+                achieved=value,
+                share=value / ceiling,
+                precision=precision.upper(),
+                gpu=fastest.title,
+                peak=ceiling,
             )
-            if value <= ceiling:
-                text += "; no training reaches that"
-            return Finding("error", "above-peak", text)
     half = max(_ceiling(gpus, "bf16"), _ceiling(gpus, "fp16"))
     most = max(computed or 0.0, printed or 0.0)
     if not half or figure.precision or most <= HIGHEST_SHARE * half:
         return None
-    text = (
-        f"{most:,.0f} TFLOP/s per GPU is {most / half:.0%} of the dense BF16 peak of"
-        f" {gpus[0].title}: possible only in FP8, but no precision is stated"
+    return finding_of(
+        "unverified",
+        "precision-unstated",
+        "published-precision-unstated",
+        achieved=most,
+        share=most / half,
+        gpu=gpus[0].title,
     )
-    return Finding("unverified", "precision-unstated", text)
 
 
 def _implied_peak(
@@ -236,15 +250,20 @@ def _implied_peak(
     rounded = 0.5 * 10 ** -len(f"{mfu:.12g}".partition(".")[2]) / mfu + ROUNDING
     if not peaks or any(abs(implied / peak - 1) <= rounded for peak in peaks.values()):
         return
-    causes: tuple[str, ...] = ()
+    causes: tuple[Note, ...] = ()
     for precision, peak in peaks.items():
         if not causes and abs(implied / peak / 2 - 1) <= ROUNDING:
-            causes = (f"the {precision.upper()} peak with sparsity, twice the dense one",)
-    text = (
-        f"{printed:,.5g} TFLOP/s at {mfu:.4g}% MFU implies a peak of {implied:,.0f}, which no"
-        f" precision of {figure.gpu} has"
+            causes = (Note("sparse-peak", {"precision": precision.upper()}),)
+    yield finding_of(
+        "error",
+        CONTRADICTION,
+        "implied-peak",
+        causes,
+        printed=printed,
+        mfu=mfu,
+        peak=implied,
+        gpu=figure.gpu,
     )
-    yield Finding("error", CONTRADICTION, text, causes)
 
 
 def _ceiling(gpus: Sequence[Gpu], precision: str) -> float:
@@ -361,10 +380,12 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
     near = conventions.matches(per_token, shape, _length(figure) or LENGTHS[0])
     of_model = [match for match in near if match.convention is conventions.OWN]
     own = next(match.per_token for match in of_model if not match.trains_all)
-    said = (
-        f"{printed:,.5g} TFLOP/s at {speed:,.6g} tokens/s/GPU is {per_token / 1e9:,.4g} GFLOP per"
-        f" token; the shape gives {own / 1e9:,.4g}"
-    )
+    fields: dict[str, NoteValue] = {
+        "printed": printed,
+        "rate": speed,
+        "billions": per_token / 1e9,
+        "own": own / 1e9,
+    }
     usual, times = max(counts.items(), key=lambda item: item[1], default=("", 0))
     best = found[0] if found else None
     if best and best.convention not in (conventions.OWN, conventions.PACKED):
@@ -372,7 +393,8 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
         best = max(alike, key=lambda match: (counts[match.convention.name], -abs(match.deviation)))
         if times >= SEVERAL and not counts[best.convention.name] and abs(best.deviation) > CLOSE:
             best = None
-            said += f"; {times} other rows of this model count {usual}"
+            fields |= {"rows": times, "counted": usual}
+    note = Note("flops-per-token", fields)
     if best is None:
         least = conventions.FULL.per_token(shape, 1) or 0.0
         most = conventions.FULL.per_token(shape, LONGEST) or 0.0
@@ -382,28 +404,25 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
             likely = _likely(figure, near, others)
             tower = figure.row.tower_parameters if figure.row else 0
             if 0 < per_token - own <= TOWER * tower:
-                cause = (
-                    f"it may include the image and audio encoders ({tower / 1e9:.2g}B parameters),"
-                    " whose FLOPs do not depend on the tokens"
-                )
-                yield Finding("unverified", "encoders", said, (cause, *likely))
+                causes = (Note("encoders-included", {"billions": tower / 1e9}), *likely)
+                yield Finding("unverified", "encoders", note, causes)
             else:
-                yield Finding("error", CONTRADICTION, said, tuple(likely))
-    elif best.is_mistake:
-        yield Finding("warning", "formula", said, (f"it counts {best.name}",))
-    elif best.convention not in (conventions.OWN, conventions.PACKED):
-        yield Finding("info", "convention", said, (f"it counts {best.name}",))
+                yield Finding("error", CONTRADICTION, note, tuple(likely))
+    elif best.is_mistake or best.convention not in (conventions.OWN, conventions.PACKED):
+        cause = Note("flops-count", {"counted": best.name})
+        if best.is_mistake:
+            yield Finding("warning", "formula", note, (cause,))
+        else:
+            yield Finding("info", "convention", note, (cause,))
     elif figure.task == "lora" and (twin := _full_twin(figure, per_token, others)):
-        cause = f"it counts LoRA as full training: the same per token as {twin}, which is no LoRA"
-        yield Finding("warning", "formula", said, (cause,))
+        yield Finding("warning", "formula", note, (Note("lora-as-full", {"place": twin}),))
     elif (
         best.convention is conventions.OWN
         and not best.further
         and shape.num_mtp_layers
         and others.mtp[_group(figure)[-1], figure.task] > 0
     ):
-        text = "its TFLOP/s leaves out multi-token prediction, which most rows of this model count"
-        yield Finding("info", "convention", text)
+        yield Finding("info", "convention", Note("prediction-omitted"))
 
 
 def _fitting(
@@ -428,7 +447,7 @@ def _fitting(
     return exact or found or close
 
 
-def _likely(figure: Figure, near: Sequence[Match], others: _Others) -> list[str]:
+def _likely(figure: Figure, near: Sequence[Match], others: _Others) -> list[Note]:
     """Return what may explain a row that no way of counting does, given the nearest ones."""
     likely = _joined(figure, others)
     for match in (near[0], *near):
@@ -437,11 +456,10 @@ def _likely(figure: Figure, near: Sequence[Match], others: _Others) -> list[str]
                 if cause not in likely:
                     likely.append(cause)
     if near[0].deviation > 0 and figure.step_time_s:
-        likely.append(
-            "a slow step: TFLOP/s is the mean of the steps' rates, tokens/s that of their mean time"
-        )
+        likely.append(Note("slow-step"))
     # A distance is no cause: it comes last.
-    likely.append(f"{near[0].deviation:+.0%} from {near[0].name}")
+    distance = near[0].deviation
+    likely.append(Note("nearest-count", {"deviation": distance, "counted": near[0].name}))
     return likely
 
 
@@ -467,24 +485,28 @@ def _by_name(figure: Figure, per_token: float) -> Iterator[Finding]:
     ):
         return
     if not NAMED[0] * (stated or 6) <= per_token / size <= NAMED[1] * (stated or 8):
-        text = (
-            f"{figure.tflops_per_gpu:,.5g} TFLOP/s is {per_token / size:.2g} FLOPs per token and"
-            " parameter of "
+        yield finding_of(
+            "error",
+            CONTRADICTION,
+            "flops-per-parameter",
+            printed=figure.tflops_per_gpu,
+            flops=per_token / size,
+            model=figure.model,
         )
-        text += f"{figure.model}; training takes 6, with recomputed activations 8"
-        yield Finding("error", CONTRADICTION, text)
 
 
-def _joined(figure: Figure, others: _Others) -> list[str]:
+def _joined(figure: Figure, others: _Others) -> list[Note]:
     """Return the two rows that tokens/s and TFLOP/s come from, if another row has each of them
     alone.
     """
-    lines = []
+    places = []
     for field, (value, other) in enumerate(_both(figure)):
         partners = others.partners[figure.publisher, field, value]
-        lines.append(next((place for each, place in partners.items() if each != other), None))
-    if all(lines):
-        return [f"its tokens/s is that of {lines[0]}, its TFLOP/s that of {lines[1]}"]
+        places.append(next((place for flops, place in partners.items() if flops != other), None))
+    rate_place, flops_place = places
+    if rate_place and flops_place:
+        fields = {"rate_place": rate_place, "flops_place": flops_place}
+        return [Note("rows-joined", fields)]
     return []
 
 
@@ -532,9 +554,13 @@ def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
                     differing.append(name)
             if differing or (key[0] != "" and None not in key):
                 what = " and ".join(name.replace("_", " ") for name in differing) or "item"
-                text = f"the same values as {figures[other].place}, for another {what}"
-                found[index] = Finding(
-                    "warning", "repeated", text, ("a line copied from the other page or row",)
+                found[index] = finding_of(
+                    "warning",
+                    "repeated",
+                    "values-repeated",
+                    (Note("line-copied"),),
+                    place=figures[other].place,
+                    what=what,
                 )
     return found
 
@@ -562,13 +588,14 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
         figure = figures[index]
         target = figure.target_tokens or usual[figure.publisher]
         if abs(trained / target - 1) > CLAIM:
-            text = (
-                f"{figure.days:.4g} days at this rate are {trained / 1e9:,.0f}B tokens, not"
-                f" {target / 1e9:,.0f}B"
-            )
-            text += "" if figure.target_tokens else " as in the rows beside it"
-            found[index] = Finding(
-                "warning", "claim", text, ("the rows train different numbers of tokens",)
+            found[index] = finding_of(
+                "warning",
+                "claim",
+                "claim-differs" if figure.target_tokens else "claim-differs-from-rows",
+                (Note("targets-differ"),),
+                days=figure.days,
+                own=trained / 1e9,
+                claimed=target / 1e9,
             )
     return found
 
@@ -595,12 +622,17 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
     for index, figure in enumerate(figures):
         if figure.ratio:
             rates = at[figure.place]
-            if len(rates) == 2 and abs(max(rates) / min(rates) / figure.ratio - 1) > ROUNDING:
-                text = (
-                    f"{max(rates):,.6g} tokens/s/GPU is {max(rates) / min(rates):.3g} times"
-                    f" {min(rates):,.6g}, not "
+            own = max(rates) / min(rates) if len(rates) == 2 else None
+            if own and abs(own / figure.ratio - 1) > ROUNDING:
+                found[index] = finding_of(
+                    "error",
+                    CONTRADICTION,
+                    "ratio-differs",
+                    faster=max(rates),
+                    slower=min(rates),
+                    own=own,
+                    stated=figure.ratio,
                 )
-                found[index] = Finding("error", CONTRADICTION, f"{text}{figure.ratio:.4g}")
     for speeds in beside.values():
         # For a row that is faster than the median of the others, that is the median without any of
         # the faster ones.
@@ -610,9 +642,5 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
             usual = statistics.median(others)
         for index, speed in speeds.items():
             if speed > OUTLIER * usual:
-                text = (
-                    f"{speed / usual:.2g} times as fast as the rows beside it, of the same model"
-                    " and GPU"
-                )
-                found[index] = Finding("warning", "outlier", text)
+                found[index] = finding_of("warning", "outlier", "row-too-fast", ratio=speed / usual)
     return found

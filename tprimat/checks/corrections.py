@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from tprimat.analysis import flops
+from tprimat.notes import Note, NoteValue
 from tprimat.results.run import ModelConfig, Run
 from tprimat.units import GB, GIB
 
@@ -52,13 +53,11 @@ KNOWN_CONFIGURATIONS = (
 )
 
 
-_NOTHING = "no supporting evidence"
-
-_Correction = tuple[int, str]
-"""A rank, the best supported first, and the correction with its support."""
+_Correction = tuple[int, Note]
+"""A rank, the best supported first, and the correction."""
 
 
-def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[str, ...]:
+def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[Note, ...]:
     """Return the corrections that multiply the work of a step, or the rate, by a factor, the best
     supported first.
 
@@ -72,21 +71,16 @@ def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[st
     corrections = [*left_out(run, factor), *_gpu_counts(run, factor), *_units(run, factor)]
     for other in SEQUENCE_LENGTHS if unit == "tokens/s" else ():
         if length and _fits(other / length, factor):
-            text = f"sequence length {other} instead of {length}"
-            corrections.append(_of_configuration(run, text, 2, sequence_length=other))
-    for times in (*FACTORS, *(1 / each for each in FACTORS)):
+            lengths = {"length": other, "stated": length}
+            corrections.append(_of_configuration(run, "length", lengths, 2, sequence_length=other))
+    for times in (*FACTORS, *(1 / part for part in FACTORS)):
         if batch and _fits(times, factor) and (times > 1 or batch % round(1 / times) == 0):
             other = round(batch * times)
-            if times > 1:
-                accumulation = f"{times} times"
-            else:
-                accumulation = f"1/{round(1 / times)} of"
-            text = (
-                f"global batch {other} instead of {batch}, or {accumulation} the gradient"
-                " accumulation"
-            )
-            corrections.append(_of_configuration(run, text, 3, global_batch_size=other))
-    return tuple(text for _, text in sorted(corrections, key=lambda each: each[0]))
+            accumulation = f"{times} times" if times > 1 else f"1/{round(1 / times)} of"
+            batches: dict[str, NoteValue] = {"batch": other, "stated": batch}
+            batches["accumulation"] = accumulation
+            corrections.append(_of_configuration(run, "batch", batches, 3, global_batch_size=other))
+    return tuple(note for _, note in sorted(corrections, key=lambda ranked: ranked[0]))
 
 
 def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[_Correction]:
@@ -95,91 +89,74 @@ def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[_Cor
     """
     spread = run.parallelism_config
     place = "batch" if factor > 1 else "printed rate"
-    for size, name in (
-        (
-            spread.gradient_accumulation_steps,
-            "one of the two counts micro-batches: gradient accumulation of",
-        ),
-        (spread.data_parallel_size, "data-parallel size"),
+    for code, size in (
+        ("accumulation-omitted", spread.gradient_accumulation_steps),
+        ("replicas-omitted", spread.data_parallel_size),
     ):
         if size and size > 1 and math.isclose(max(factor, 1 / factor), size, rel_tol=tolerance):
-            yield 0, f"{name} {size} is not in the {place}"
+            yield 0, Note(code, {"size": size, "place": place})
 
 
-def above_peak(run: Run, share: float) -> tuple[str, ...]:
+def above_peak(run: Run, share: float) -> tuple[Note, ...]:
     """Return what may be behind a rate above a card's peak.
 
-    The true rate is unknown here, so nothing fits exactly; a text is there if an error of its kind
+    The true rate is unknown here, so nothing fits exactly; a note is there if an error of its kind
     brings the rate below the peak. `share` is the rate as a share of the peak, above one.
     """
     config = run.training_config
     gpus = run.num_gpus
     causes = []
     if config.precision == "fp32":
-        causes.append(
-            "TF32 or BF16 in the matrix products instead of FP32 (the peak would be several times"
-            " higher)"
-        )
+        causes.append(Note("narrow-as-fp32"))
     if gpus and gpus > 1 and gpus * 0.1 < share <= gpus:
-        causes.append(
-            f"total of {gpus} GPUs reported as per-GPU (would be {share / gpus:.0%} of peak)"
-        )
+        causes.append(Note("total-as-per-gpu", {"gpus": gpus, "share": share / gpus}))
     if config.precision in ("bf16", "fp16") and share <= 2:
-        causes.append(
-            f"FP8 instead of {config.precision.upper()} (the peak would be about twice as high)"
-        )
+        causes.append(Note("fp8-instead", {"precision": config.precision.upper()}))
     if config.global_batch_size and config.sequence_length and share <= 2:
-        causes.append(f"half the declared tokens per step (would be {share / 2:.0%} of peak)")
+        causes.append(Note("half-the-tokens", {"share": share / 2}))
     if run.model_config.trainable_parameters is None and share < 1.5:
-        lora = f"frozen weights, as in LoRA (would be {share / 1.5:.0%} of peak or more)"
-        causes.append(f"{lora}: state model_config.trainable_parameters")
-    causes.append("skipped steps, or timing without GPU synchronization")
-    return tuple(causes)
+        causes.append(Note("frozen-weights", {"share": share / 1.5}))
+    return (*causes, Note("steps-not-timed"))
 
 
-def flops_per_step(shape: ModelConfig, length: int, work: float) -> tuple[str, ...]:
+def flops_per_step(shape: ModelConfig, length: int, work: float) -> tuple[Note, ...]:
     """Return what may be behind the printed FLOPs of a sequence that aren't those of the shape and
     length.
     """
-    others = [each for each in SEQUENCE_LENGTHS if each != length]
     causes = []
-    for other in others:
-        for counted in (
-            flops.flops_per_token(shape, other, causal=causal) or 0 for causal in (True, False)
-        ):
+    for other in SEQUENCE_LENGTHS:
+        for causal in (True, False) if other != length else ():
+            counted = flops.flops_per_token(shape, other, causal=causal) or 0
             if math.isclose(counted * other, work, rel_tol=NEAR):
-                causes.append(f"sequence length {other} instead of {length}")
-    return (
-        *causes,
-        (
-            "a formula of the framework that doesn't fit this model; another batch, shape or number"
-            " of GPUs"
-        ),
-    )
+                causes.append(Note("counted-length", {"length": other, "stated": length}))
+    return (*causes, Note("formula-unfit"))
 
 
 def _fits(correction: float, factor: float) -> bool:
     return math.isclose(correction, factor, rel_tol=EXACT)
 
 
-def _of_configuration(run: Run, text: str, rank: int, **corrected: int) -> _Correction:
-    """Return a correction, ranked first if a shipped configuration of this framework, model and
-    device has the corrected values and agrees with all else that the run states.
+def _of_configuration(
+    run: Run, size: str, sizes: Mapping[str, NoteValue], rank: int, **corrected: int
+) -> _Correction:
+    """Return a correction of a length or a batch, ranked first if a shipped configuration of this
+    framework, model and device has the corrected values and agrees with all else that the run
+    states.
     """
-    config = run.training_config
-    values = {
-        name: value for name in _SIZES if (value := getattr(config, name)) is not None
-    } | corrected
-    for each in KNOWN_CONFIGURATIONS:
-        is_of_run = (each.framework, each.model) == (run.framework, run.model)
-        fits_device = each.gpu in (run.gpu_info.device_name or "")
-        if (
-            is_of_run
-            and fits_device
-            and all(getattr(each, name) == value for name, value in values.items())
-        ):
-            return 0, f"{text}: the {run.framework} default for this model ({each.source})"
-    return rank, f"{text} ({_NOTHING})"
+    needed = {}
+    for name in _SIZES:
+        value = getattr(run.training_config, name)
+        if value is not None:
+            needed[name] = value
+    needed |= corrected
+    for shipped in KNOWN_CONFIGURATIONS:
+        is_of_run = (shipped.framework, shipped.model) == (run.framework, run.model)
+        fits_device = shipped.gpu in (run.gpu_info.device_name or "")
+        has_sizes = all(getattr(shipped, name) == value for name, value in needed.items())
+        if is_of_run and fits_device and has_sizes:
+            support = {"framework": run.framework, "source": shipped.source}
+            return 0, Note(f"default-{size}", {**sizes, **support})
+    return rank, Note(f"other-{size}", sizes)
 
 
 def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
@@ -187,38 +164,27 @@ def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
     gpus = run.num_gpus or 0
     total = run.native_metrics.get("tokens_per_second")
     per_gpu = run.native_metrics.get("tokens_per_second_per_gpu")
+    printed = None
     if isinstance(total, float) and isinstance(per_gpu, float) and per_gpu:
         printed = total / per_gpu
-    else:
-        printed = None
     for times in (2, 4, 8, 16):
         if gpus and (_fits(times, factor) or (_fits(1 / times, factor) and gpus % times == 0)):
-            text = f"{gpus * times if factor > 1 else gpus // times} GPUs instead of {gpus}"
+            other = gpus * times if factor > 1 else gpus // times
+            counts = {"gpus": other, "stated": gpus}
             if printed and _fits(printed, gpus):
-                yield (
-                    9,
-                    (
-                        f"{text} (ruled out: the printed total is {printed:.3f} times the printed"
-                        " rate per GPU)"
-                    ),
-                )
+                yield 9, Note("gpu-count-excluded", {**counts, "ratio": printed})
             else:
-                what = ""
-                if times == 2:
-                    what = "dual-die GPU counted as one device; "
-                yield 4, f"{text} ({what}{_NOTHING})"
+                code = "dual-die-counted-once" if times == 2 else "other-gpu-count"
+                yield 4, Note(code, counts)
 
 
 def _units(run: Run, factor: float) -> Iterator[_Correction]:
-    gpus = math.nan
-    if run.num_gpus and run.num_gpus > 1:
-        gpus = run.num_gpus
-    rows = (
-        ((1 / gpus,), "per-GPU rate reported as the total", f"1/{gpus}"),
-        ((gpus,), "total rate reported as per-GPU", f"{gpus}"),
-        ((1000, 1 / 1000), "milliseconds read as seconds", "1000"),
-        ((GIB / GB, GB / GIB), "GiB read as GB", "1.0737"),
-    )
-    for factors, text, exactly in rows:
-        if any(_fits(each, factor) for each in factors):
-            yield 1, f"{text} (the factor is exactly {exactly})"
+    gpus = run.num_gpus or 1
+    if gpus > 1 and _fits(1 / gpus, factor):
+        yield 1, Note("per-gpu-rate-as-total", {"gpus": gpus})
+    if gpus > 1 and _fits(gpus, factor):
+        yield 1, Note("total-rate-as-per-gpu", {"gpus": gpus})
+    if _fits(1000, factor) or _fits(1 / 1000, factor):
+        yield 1, Note("milliseconds-as-seconds")
+    if _fits(GIB / GB, factor) or _fits(GB / GIB, factor):
+        yield 1, Note("gib-as-gb")

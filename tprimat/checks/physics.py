@@ -9,15 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from tprimat import units
 from tprimat.analysis import conventions, flops, records
 from tprimat.analysis.efficiency.subject import HIGH_MFU, Options, Subject, Value
 from tprimat.analysis.summary import Summary
 from tprimat.catalog import gpus, models
 from tprimat.catalog.gpus import Gpu
-from tprimat.checks import CONTRADICTION, Finding, Severity, corrections
+from tprimat.checks import CONTRADICTION, Finding, Severity, corrections, finding_of
+from tprimat.notes import Note, NoteValue
 from tprimat.results.run import Run
-from tprimat.text import counted
 from tprimat.units import GB, GIB
 
 SAME = 0.01
@@ -98,19 +97,21 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
 def _of_notes(run: Run) -> Iterator[Finding]:
     """Yield what its reader noted of a run that is as bad as what the figures show."""
     for code, row in STAMPS.items():
-        for text in run.told(code):
-            yield Finding(*row, text)
-    for text in run.told(*_TWICE):
-        yield Finding("warning", CONTRADICTION, text)
+        for note in run.notes:
+            if note.code == code:
+                yield Finding(*row, note)
+    for note in run.notes:
+        if note.code in _TWICE:
+            yield Finding("warning", CONTRADICTION, note)
 
 
-def mfu_doubt(results: Sequence[Finding]) -> str | None:
+def mfu_doubt(results: Sequence[Finding]) -> Note | None:
     """Return why no MFU is shown: batch, sequence length, shape or time, of which it is made, are
     contradicted.
     """
     for result in results:
         if result.rule == CONTRADICTION:
-            return result.text
+            return result.note
     return None
 
 
@@ -157,10 +158,7 @@ def _own_flops(run: Run) -> Finding | None:
     ):
         return None
     # Record by record, since what is printed is of the record's own time.
-    work = []
-    for rate, time in zip(printed, run.step_times, strict=True):
-        if rate and time:
-            work.append(rate * time * run.num_gpus)
+    work = _work(printed, run.step_times)
     least = flops.flops_per_token(shape, 0)
     usual = flops.flops_per_token(shape, length)
     if not work or least is None or usual is None:
@@ -176,30 +174,30 @@ def _own_flops(run: Run) -> Finding | None:
     if run.training_config.recomputation != "none":
         # Megatron-DeepSpeed prints the second forward pass, too.
         most *= 4 / 3
-    per_token = statistics.median(work) * 1e12 / tokens
+    per_token = statistics.median(work) * run.num_gpus * 1e12 / tokens
     shown = statistics.median(rate for rate in printed if rate)
     packed = run.training_config.packing is True
     match = next(iter(conventions.explanations(per_token, shape, length, packed=packed)), None)
     if (1 - PRINTED_FLOPS) * least <= per_token <= (1 + PRINTED_FLOPS) * most:
         if match is None or match.is_usual:
             return None
-        text = (
-            f"it prints {shown:,.4g} TFLOP/s per GPU, counting {match.name}; here"
-            f" {shown * usual / per_token:,.4g}"
+        return finding_of(
+            "warning" if match.is_mistake else "info",
+            "flops-convention",
+            "flops-convention",
+            printed=shown,
+            counted=match.name,
+            own=shown * usual / per_token,
         )
-        return Finding("warning" if match.is_mistake else "info", "flops-convention", text)
-    text = (
-        f"the log prints {shown:,.4g} TFLOP/s per GPU; shape, batch, sequence length and step time"
-        f" give {shown * usual / per_token:,.3g}"
-    )
-    mistake = (f"it counts {match.name}",) if match and match.is_mistake else ()
-    causes = corrections.flops_per_step(shape, length, per_token * length)
-    left_out = []
-    for _, cause in corrections.left_out(run, per_token / usual, SAME):
-        left_out.append(cause)
+    causes = []
+    if match and match.is_mistake:
+        causes.append(Note("flops-count", {"counted": match.name}))
+    left_out = [cause for _, cause in corrections.left_out(run, per_token / usual, SAME)]
+    causes += [*left_out, *corrections.flops_per_step(shape, length, per_token * length)]
     is_refused = left_out and not packed and _constant_over(run, "tflops_per_gpu")
     kind: tuple[Severity, str] = ("error", "own-rate") if is_refused else ("warning", CONTRADICTION)
-    return Finding(*kind, text, (*mistake, *left_out, *causes))
+    own = shown * usual / per_token
+    return finding_of(*kind, "flops-differ", tuple(causes), printed=shown, own=own)
 
 
 def _possible(run: Run) -> tuple[Gpu, ...]:
@@ -226,23 +224,25 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
         return
     precision = run.training_config.precision
     gpu = max(candidates, key=lambda gpu: _ceiling(gpu, precision))
-    title = gpu.title
+    named: dict[str, NoteValue] = {"gpu": gpu.title, "among": None}
     if len(candidates) > 1:
-        named = "of this name" if run.gpu_info.device_name else "that it may be"
-        title += f", the fastest GPU {named},"
+        named["among"] = "of this name" if run.gpu_info.device_name else "that it may be"
     ceiling = _ceiling(gpu, precision)
     achieved = _tflops(run, rate, ceiling)
     if achieved is None:
         return
     if achieved > ceiling:
-        yield _above_peak(run, gpu, title, rate, achieved)
+        yield _above_peak(run, gpu, named, rate, achieved)
         return
     if precision and gpu.lacks(precision):
-        text = (
-            f"{gpu.title} does not support {precision.upper()}: the run used"
-            f" {gpu.computes_in(precision)} or another precision"
+        yield finding_of(
+            "warning",
+            "precision-lacking",
+            "precision-lacking",
+            gpu=gpu.title,
+            precision=precision.upper(),
+            used=gpu.computes_in(precision),
         )
-        yield Finding("warning", "precision-lacking", text)
     peaks = {}
     for narrow in _NARROW:
         if not gpu.lacks(narrow) and (peak := gpu.ceiling_tflops(narrow)):
@@ -250,13 +250,16 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
     half = next((peaks[name] for name in _HALF if name in peaks), math.inf)
     needed = _tflops(run, rate, half) or 0.0
     if precision is None and needed > half:
-        possible = " or ".join(name.upper() for name, peak in peaks.items() if peak >= needed)
-        text = (
-            f"{needed:,.0f} TFLOP/s per GPU is {needed / half:.0%} of the dense BF16 peak of"
-            f" {title.rstrip(',')}; only possible in {possible}, but the precision is unknown"
-        )
-        yield Finding(
-            "unverified", "precision-unstated", text, corrections.above_peak(run, needed / half)
+        possible = [name.upper() for name, peak in peaks.items() if peak >= needed]
+        yield finding_of(
+            "unverified",
+            "precision-unstated",
+            "precision-unstated",
+            corrections.above_peak(run, needed / half),
+            achieved=needed,
+            share=needed / half,
+            **dict(itertools.zip_longest(("precision", "narrower"), possible)),
+            **named,
         )
     elif (
         run.gpu_info.device_name
@@ -264,20 +267,21 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
         and (best := gpu.sustained_bf16_tflops)
         and achieved > best
     ):
-        text = (
-            f"{achieved:,.0f} TFLOP/s per GPU is {achieved / best:.0%} of the best BF16 matrix"
-            f" product measured on {title}"
+        yield finding_of(
+            "warning",
+            "above-sustained",
+            "above-sustained",
+            (),
+            achieved=achieved,
+            share=achieved / best,
+            best=best,
+            **named,
         )
-        yield Finding("warning", "above-sustained", f"{text} ({best:,.0f} TFLOP/s)")
     else:
         speed = Value(summary.performance.tokens_per_second_per_gpu)
         mfu = Subject([run], speed, Options()).mfu or 0.0
         if mfu > HIGH_MFU:
-            text = (
-                f"MFU of {mfu:.0f}%: hardly any training is above {HIGH_MFU:.0f}%; check batch,"
-                " sequence length, times"
-            )
-            yield Finding("warning", "high-mfu", text)
+            yield finding_of("warning", "high-mfu", "high-mfu", mfu=mfu, highest=HIGH_MFU)
 
 
 def _highest_rate(summary: Summary) -> float:
@@ -290,32 +294,38 @@ def _highest_rate(summary: Summary) -> float:
     return rate
 
 
-def _above_peak(run: Run, gpu: Gpu, title: str, rate: float, achieved: float) -> Finding:
-    """Return that a rate needs more TFLOP/s than the GPU can do, and what would explain it."""
+def _above_peak(
+    run: Run, gpu: Gpu, named: Mapping[str, NoteValue], rate: float, achieved: float
+) -> Finding:
+    """Return that a rate needs more TFLOP/s than the GPU can do, and what would explain it; `named`
+    are the fields that name the GPU.
+    """
     precision = run.training_config.precision
-    name = (precision or "").upper()
-    ceiling = _ceiling(gpu, precision)
-    text = f"{rate:,.1f} tokens/s/GPU is {achieved:,.0f} TFLOP/s per GPU, "
-    if gpu.ceiling_tflops(precision):
-        share = achieved / ceiling
-        text += f"{share:.0%} of the dense {name} peak of {title} ({ceiling:,.0f} TFLOP/s)"
-    else:
-        text += f"more than {title} reaches in any precision ({ceiling:,.0f} TFLOP/s dense)"
-    causes = corrections.above_peak(run, achieved / ceiling)
+    peak = _ceiling(gpu, precision)
+    fields: dict[str, NoteValue] = {
+        **named,
+        "rate": rate,
+        "achieved": achieved,
+        "share": achieved / peak,
+        "precision": (precision or "").upper(),
+        "peak": peak,
+    }
+    causes = corrections.above_peak(run, achieved / peak)
     if precision == "fp32" and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
         # Frameworks call both FP32, and TF32 is what many compute in unless they are told
         # otherwise.
-        text = f"only possible in TF32, not in the stated FP32: {text}"
-        return Finding("warning", CONTRADICTION, text, causes)
+        return Finding("warning", CONTRADICTION, Note("tf32-as-fp32", fields), causes)
     if gpu.lacks(precision):
-        text += f"; it does not support {name} and computes it in {gpu.computes_in(precision)}"
-    return Finding("error", "above-peak", text, causes)
+        fields |= {"lacking": fields["precision"], "used": gpu.computes_in(precision)}
+    code = "above-peak" if gpu.ceiling_tflops(precision) else "above-every-peak"
+    return Finding("error", "above-peak", Note(code, fields), causes)
 
 
 def _ceiling(gpu: Gpu, precision: str | None) -> float:
     """Return the most that a GPU can do, in any precision if there is no value of this one."""
-    known = (gpu.ceiling_tflops(each) for each in _NARROW)
-    return gpu.ceiling_tflops(precision) or max((peak for peak in known if peak), default=math.inf)
+    if peak := gpu.ceiling_tflops(precision):
+        return peak
+    return max(filter(None, map(gpu.ceiling_tflops, _NARROW)), default=math.inf)
 
 
 def _tflops(run: Run, rate: float, ceiling: float) -> float | None:
@@ -343,10 +353,11 @@ def _memory(run: Run, gpu: Gpu | None) -> Iterator[Finding]:
     for name, value in run.memory_metrics.known().items():
         # Whole-card figures are rounded to two decimals if logs print them.
         if value > total * 1.001:
-            text = f"{name} of {value:.2f} GB exceeds the {total:.2f} GB of the device"
-            unit = f"GiB reported as GB (the device would have {total * GIB / GB:.2f} GB)"
-            explanations = (unit,) if value / total < GIB / GB * 1.001 else ()
-            yield Finding("error", "beyond-memory", text, explanations)
+            causes: tuple[Note, ...] = ()
+            if value / total < GIB / GB * 1.001:
+                causes = (Note("memory-gib-as-gb", {"memory": total * GIB / GB}),)
+            rule = "beyond-memory"
+            yield finding_of("error", rule, rule, causes, metric=name, used=value, memory=total)
 
 
 WEIGHT_BYTES, GRADIENT_BYTES, STATE_BYTES, FROZEN_BYTES = 2.0, 2.0, 2.0, 0.5
@@ -371,16 +382,20 @@ def _states(run: Run, total: float) -> Iterator[Finding]:
     states = 0.0
     if "adam" in (run.optimizer.name or "").lower():
         states = STATE_BYTES
-    each = WEIGHT_BYTES + GRADIENT_BYTES + states
-    least = (trained * each + (count - trained) * FROZEN_BYTES) / GB
+    bytes_each = WEIGHT_BYTES + GRADIENT_BYTES + states
+    least = (trained * bytes_each + (count - trained) * FROZEN_BYTES) / GB
     if least > total * run.num_gpus:
-        text = (
-            f"{units.count(count)} parameters take at least {least:,.0f} GB with gradients and"
-            f" optimizer states ({each:.0f} bytes for each that is trained), but"
-            f" {counted(run.num_gpus, 'GPU')} of {total:.0f} GB have {total * run.num_gpus:,.0f}"
-            " GB: possible only with frozen or offloaded weights, which are not stated"
+        yield finding_of(
+            "unverified",
+            "beyond-memory",
+            "states-beyond-memory",
+            parameters=count,
+            least=least,
+            bytes=bytes_each,
+            gpus=run.num_gpus,
+            memory=total,
+            total=total * run.num_gpus,
         )
-        yield Finding("unverified", "beyond-memory", text)
 
 
 def _power(run: Run, gpu: Gpu | None) -> Finding | None:
@@ -399,14 +414,16 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
         or power <= POWER_MARGIN * cap
     ):
         return None
-    text = f"mean power of {power:.0f} W per GPU over {seconds:.0f} s exceeds the {cap:.0f} W"
-    if recorded:
-        return Finding("error", "above-power-cap", f"{text} power cap ({power / cap:.2f}×)")
-    # A cap may be set higher, and the counter of one die may read both.
-    return Finding(
-        "warning",
+    # A cap may be set higher than the data sheet's, and the counter of one die may read both.
+    code = "above-power-cap" if recorded else "above-rated-power"
+    return finding_of(
+        "error" if recorded else "warning",
         "above-power-cap",
-        f"{text} of the data sheet ({power / cap:.2f}×); the power cap is not recorded",
+        code,
+        power=power,
+        seconds=seconds,
+        cap=cap,
+        ratio=power / cap,
     )
 
 
@@ -447,14 +464,10 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     printed = printed_tokens_per_second(run)
     work = run.tokens_per_step
     unit = "tokens/s"
-    figure = ",.0f"
-    of = "batch × sequence length / step time"
     if printed is None or work is None:
         printed = _printed(run, "samples_per_second")
         work = batch
         unit = "samples/s"
-        figure = ".4g"
-        of = "batch / step time"
     if printed is None or work is None:
         return None
     windows = _windows(run, summary)
@@ -463,41 +476,56 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
         return None
     closest = _likeliest(run, factors, unit)
     factor = factors[closest]
-    shown = f"{printed:{figure}} {unit}"
     if abs(factor - 1) <= SAME:
         return None
+    rate = "token-rate" if unit == "tokens/s" else "sample-rate"
     if abs(factor - 1) <= NEAR:
-        return Finding(
-            "warning", "own-rate", f"{shown} reported, {factor - 1:+.1%} from {of} (of {closest})"
+        return finding_of(
+            "warning",
+            "own-rate",
+            f"{rate}-near",
+            printed=printed,
+            deviation=factor - 1,
+            window=closest,
         )
-    declared = f"{batch:,} × {length:,} tokens" if unit == "tokens/s" else f"{batch:,} samples"
-    text = (
-        f"it reports {shown}, but {declared} in {windows[closest]:.4g} s are"
-        f" {printed / factor:{figure}} {unit}"
-    )
-    text += f" ({factor:.3f}× less)" if factor > 1 else ""
+    fields: dict[str, NoteValue] = {
+        "printed": printed,
+        "batch": batch,
+        "length": length,
+        "time": windows[closest],
+        "own": printed / factor,
+        "factor": factor if factor > 1 else None,
+    }
+    code = f"{rate}-differs"
     causes = corrections.tokens_per_step(run, factor, unit)
-    if run.told(*STAMPS):
+    if any(note.code in STAMPS for note in run.notes):
         # Where the stamps are the clock, a rate of the printed times is too high, and that is told
         # already.
-        return Finding("warning", "own-rate", text, causes)
+        return Finding("warning", "own-rate", Note(code, fields), causes)
     records = 0
     if not run.training_config.packing:
         records = _constant_over(run, *_RATES[unit])
     # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without
     # data wait.
     is_sure = unit == "tokens/s" and (factor > 1 or (batch or 0) * max(run.window_steps) < AVERAGED)
-    text += f", by the same factor at each of {records} records" if records else ""
+    fields["records"] = records or None
     if (records and (is_sure or causes)) or (is_sure and factor > 1):
-        return Finding("error", "own-rate", text, causes)
-    text += "; padding may not be counted" if factor < 1 and unit == "tokens/s" else ""
-    return Finding("warning", CONTRADICTION, text, causes)
+        return Finding("error", "own-rate", Note(code, fields), causes)
+    if unit == "tokens/s" and factor < 1:
+        fields["uncounted"] = "padding"
+    return Finding("warning", CONTRADICTION, Note(code, fields), causes)
 
 
 _RATES = {
     "tokens/s": ("tokens_per_second", "tokens_per_second_per_gpu"),
     "samples/s": ("samples_per_second",),
 }
+
+
+def _work(rates: Sequence[float | None], times: Sequence[float | None]) -> list[float]:
+    """Return the work of records by their printed rates and times, of those that have both."""
+    both = zip(rates, times, strict=False)
+    return [rate * time for rate, time in both if rate and time]
 
 
 def _constant_over(run: Run, *names: str) -> int:
@@ -510,10 +538,7 @@ def _constant_over(run: Run, *names: str) -> int:
     rates = next(
         (each for name in names if isinstance(each := run.native_metrics.get(name), tuple)), ()
     )
-    work = []
-    for rate, time in zip(rates[1:], run.step_times[1:], strict=False):
-        if rate and time:
-            work.append(rate * time)
+    work = _work(rates[1:], run.step_times[1:])
     if len(work) >= LEAST_RECORDS and max(work) <= (1 + SAME) * min(work):
         return len(work)
     return 0
@@ -537,26 +562,18 @@ def _own_work(run: Run) -> Iterator[Finding]:
         printed = run.native_metrics.get(name)
         if not isinstance(printed, tuple):
             continue
-        work = []
-        for rate, time in zip(printed, run.step_times, strict=True):
-            if rate and time:
-                work.append(rate * time)
+        work = _work(printed, run.step_times)
         # The first records hold initialization, and means over a window that isn't full.
         work = work[max(1, len(work) // 10) :]
         alike = sum(abs(after / before - 1) <= ALIKE for before, after in itertools.pairwise(work))
         if len(work) < LEAST_PRODUCTS or alike < MOSTLY * (len(work) - 1):
             continue
         size = len(work) // 4
-        text = f"the {name} that records print, times their step times,"
         quarters = []
         for place in range(4):
             quarters.append(statistics.median(work[place * size : (place + 1) * size]))
         if (change := max(quarters) / min(quarters)) > 1 + DRIFT:
-            yield Finding(
-                "warning",
-                CONTRADICTION,
-                f"{text} changes by {change:.3f}×, though the batch doesn't",
-            )
+            yield finding_of("warning", CONTRADICTION, "work-changes", metric=name, ratio=change)
             continue
         if stated and (run.num_gpus or name == "tokens_per_second"):
             share = quarters[-1] / stated
@@ -564,9 +581,7 @@ def _own_work(run: Run) -> Iterator[Finding]:
             share = 1.0
         # What lies further off has causes, which _own_rate() names.
         if DRIFT <= abs(share - 1) <= NEAR:
-            yield Finding(
-                "warning", CONTRADICTION, f"{text} is {share:.3f}× batch × sequence length"
-            )
+            yield finding_of("warning", CONTRADICTION, "work-differs", metric=name, ratio=share)
 
 
 def _own_time(run: Run) -> Finding | None:
@@ -592,10 +607,6 @@ def _own_time(run: Run) -> Finding | None:
     # may begin late.
     is_longer = run.timing.over_ranks == "one process" and excess > SAME * trained
     is_shorter = entries[-1].kind == "training" and trained - total > SAME * trained
-    text = (
-        f"its step times add up to {units.seconds(total)}, but its training took"
-        f" {units.seconds(trained)}"
-    )
     if is_longer or is_shorter:
-        return Finding("error", "own-time", f"{text} on the same clock")
+        return finding_of("error", "own-time", "times-differ", steps=total, training=trained)
     return None

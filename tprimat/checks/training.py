@@ -10,11 +10,11 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Iterator
-from typing import Literal
 
 from tprimat.analysis import flops
 from tprimat.analysis.intervals import Bounds
-from tprimat.checks import Finding
+from tprimat.checks import Finding, finding_of
+from tprimat.notes import Note
 from tprimat.results.run import Run
 
 STEP_TOLERANCE = 0.05
@@ -37,7 +37,13 @@ COLLAPSE_TOKENS = 1e9
 SYNTHETIC_KINDS = ("mock", "markov", "synthetic", "random", "null")
 LEARNING_RATE_TOLERANCE = 1e-3
 
-Nature = Literal["uniform random", "predictable", "known entropy", "synthetic", "real", "unknown"]
+MOCK_LOSSES = ("uniform-loss", "collapsed-loss")
+"""Codes of losses that only mock data have."""
+
+
+def is_mock(synthetic: Note) -> bool:
+    """Return whether synthetic data are mock data, by their loss or by their name."""
+    return synthetic.code in MOCK_LOSSES or "mock" in str(synthetic.fields.get("kind"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,56 +52,36 @@ class TrainingMatch:
 
     Attributes:
         same: None if the evidence doesn't decide.
-        reasons: one sentence each, with values.
+        reasons: what shows it, with values.
         agreeing_steps: share of the common steps whose losses lie within 5 % of the second's; None
             without losses.
     """
 
     same: bool | None
-    reasons: tuple[str, ...]
+    reasons: tuple[Note, ...]
     agreeing_steps: float | None
 
 
-def nature_of_data(run: Run) -> tuple[Nature, str]:
-    """Return what a run was trained on, by name and by its loss curve; with the evidence in
-    words.
+def synthetic_data(run: Run) -> Note | None:
+    """Return what shows that a run's data are synthetic, by its loss curve and by their name; None
+    if they are real, or unknown.
     """
-    losses = _losses(run)
-    entropy = run.data.entropy
-    if entropy is not None:
-        return (
-            "known entropy",
-            f"synthetic data ({run.data.kind}, entropy {entropy:.3f} nats/token)",
-        )
+    kind = run.data.kind
+    if run.data.entropy is not None:
+        return Note("known-entropy", {"kind": kind, "entropy": run.data.entropy})
     level = _uniform_loss(run)
     # A single record may average a whole training.
-    covered = (
-        n for n, loss in zip(run.window_steps, run.loss_values, strict=True) if loss is not None
-    )
-    end = None
-    if sum(covered) >= LEAST_STEPS:
-        end = statistics.fmean(losses[-10:])
-    if end is not None and level is not None and abs(end / level - 1) < NEAR_UNIFORM:
-        return (
-            "uniform random",
-            (
-                f"loss stays at ln(vocabulary) = {level:.2f}: random mock tokens, as in NeMo; speed"
-                " is unaffected"
-            ),
-        )
-    if end is not None and end < COLLAPSED_LOSS and _tokens(run) < COLLAPSE_TOKENS:
-        return (
-            "predictable",
-            (
-                f"loss reaches {end:.4f} within {_tokens(run) / 1e6:,.1f} million tokens: typical"
-                " of mock data (Megatron, Primus); speed is unaffected"
-            ),
-        )
-    if _is_named_synthetic(run):
-        return "synthetic", f"synthetic data ({run.data.kind})"
-    if run.data.kind:
-        return ("real", f"data set {run.data.kind}")
-    return ("unknown", "training data unknown")
+    covered = 0
+    for window, loss in zip(run.window_steps, run.loss_values, strict=True):
+        if loss is not None:
+            covered += window
+    if covered >= LEAST_STEPS:
+        end = statistics.fmean(_losses(run)[-10:])
+        if level is not None and abs(end / level - 1) < NEAR_UNIFORM:
+            return Note("uniform-loss", {"level": level})
+        if end < COLLAPSED_LOSS and _tokens(run) < COLLAPSE_TOKENS:
+            return Note("collapsed-loss", {"loss": end, "millions": _tokens(run) / 1e6})
+    return Note("synthetic-data", {"kind": kind}) if _is_named_synthetic(run) else None
 
 
 def findings(run: Run) -> Iterator[Finding]:
@@ -105,28 +91,28 @@ def findings(run: Run) -> Iterator[Finding]:
         for step, loss in zip(run.steps, run.loss_values, strict=True):
             if loss is None:
                 lost.append(step)
-        text = (
-            f"no finite loss in {len(lost)} of {len(run.steps)} records (first at step {lost[0]})"
+        yield finding_of(
+            "warning",
+            "loss-missing",
+            "loss-missing",
+            missing=len(lost),
+            records=len(run.steps),
+            step=lost[0],
         )
-        yield Finding("warning", "loss-missing", text)
     if below := below_entropy(run):
         yield Finding("error", "below-entropy", below)
-    nature, evidence = nature_of_data(run)
-    if (
-        run.data.kind is not None
-        and not _is_named_synthetic(run)
-        and nature in ("uniform random", "predictable")
-    ):
-        yield Finding(
-            "warning",
-            "loss-of-real-data",
-            f"{evidence}; but the result names its data {run.data.kind}",
-        )
-    elif nature not in ("real", "unknown"):
-        yield Finding("info", "synthetic-data", evidence)
+    synthetic = synthetic_data(run)
+    if synthetic is None:
+        return
+    kind = run.data.kind
+    if kind is not None and not _is_named_synthetic(run) and synthetic.code in MOCK_LOSSES:
+        note = Note(synthetic.code, {**synthetic.fields, "kind": kind})
+        yield Finding("warning", "loss-of-real-data", note)
+    else:
+        yield Finding("info", "synthetic-data", synthetic)
 
 
-def below_entropy(run: Run, window: int = 20) -> str | None:
+def below_entropy(run: Run, window: int = 20) -> Note | None:
     """Return where the mean loss of a window is below what any model can reach; None where nowhere.
 
     By more than four standard errors, and only for data whose entropy is known.
@@ -140,11 +126,8 @@ def below_entropy(run: Run, window: int = 20) -> str | None:
         error = statistics.stdev(part) / math.sqrt(window)
         mean = statistics.fmean(part)
         if mean < entropy - 4 * error:
-            return (
-                f"mean loss of {window} records from record {first + 1} on is {mean:.4f}"
-                " nats/token, more than four standard errors below the data's entropy"
-                f" ({entropy:.4f}): data leakage, or the logged value is not the training loss"
-            )
+            place = {"window": window, "first": first + 1}
+            return Note("below-entropy", {**place, "mean": mean, "entropy": entropy})
     return None
 
 
@@ -155,17 +138,14 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
     if data := _different_data(first, second):
         evidence.append((False, data))
     elif None not in digests:
-        evidence.append((True, "same data (matching checksum)"))
+        evidence.append((True, Note("same-data")))
     starts = _first_loss(first), _first_loss(second)
     if starts[0] is not None and starts[1] is not None:
         apart = math.inf
         if starts[1]:
             apart = abs(starts[0] / starts[1] - 1)
-        level = _uniform_loss(first)
-        text = f"first losses {starts[0]:.3f} and {starts[1]:.3f}" + (
-            f" (ln(vocabulary) = {level:.2f})" if level else ""
-        )
-        evidence.append((apart <= FIRST_LOSS_TOLERANCE, text))
+        fields = {"first": starts[0], "second": starts[1], "level": _uniform_loss(first)}
+        evidence.append((apart <= FIRST_LOSS_TOLERANCE, Note("first-losses", fields)))
     if rates := _learning_rates(first, second):
         evidence.append((False, rates))
     share = None
@@ -174,37 +154,38 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
             abs(loss - other) <= STEP_TOLERANCE * abs(other) for _, loss, other in losses
         )
         share = agreeing / len(losses)
-        text = f"loss agrees within {STEP_TOLERANCE:.0%} on {share:.1%} of shared steps"
-        evidence.append(
-            (len(losses) - agreeing <= max(1, int(len(losses) * BAD_STEPS_SHARE)), text)
-        )
-    if against := tuple(text for agrees, text in evidence if not agrees):
+        is_alike = len(losses) - agreeing <= max(1, int(len(losses) * BAD_STEPS_SHARE))
+        note = Note("losses-agree", {"tolerance": STEP_TOLERANCE, "share": share})
+        evidence.append((is_alike, note))
+    if against := tuple(note for agrees, note in evidence if not agrees):
         return TrainingMatch(False, against, share)
     # Equal curves alone prove nothing: uniform random tokens give everybody the same one.
     proven = None not in digests and share is not None
-    return TrainingMatch(True if proven else None, tuple(text for _, text in evidence), share)
+    return TrainingMatch(True if proven else None, tuple(note for _, note in evidence), share)
 
 
-def no_loss_comparison(first: Run, second: Run) -> str | None:
+def no_loss_comparison(first: Run, second: Run) -> Note | None:
     """Return why losses after the same tokens say nothing of two programs; None if nothing is known
     against it.
 
     How far the losses themselves differ is no reason: that is the question.
     """
-    natures = (nature_of_data(run) for run in (first, second))
-    mock = (evidence for nature, evidence in natures if nature in ("uniform random", "predictable"))
-    return _different_data(first, second) or _learning_rates(first, second) or next(mock, None)
+    if differing := _different_data(first, second) or _learning_rates(first, second):
+        return differing
+    for run in (first, second):
+        synthetic = synthetic_data(run)
+        if synthetic is not None and synthetic.code in MOCK_LOSSES:
+            return synthetic
+    return None
 
 
-def _different_data(first: Run, second: Run) -> str | None:
+def _different_data(first: Run, second: Run) -> Note | None:
     digests = (first.data.digest, second.data.digest)
     kinds = (first.data.kind, second.data.kind)
     if None not in digests:
-        if digests[0] == digests[1]:
-            return None
-        return "different data (checksums differ)"
+        return None if digests[0] == digests[1] else Note("checksums-differ")
     if all(kinds) and kinds[0] != kinds[1]:
-        return f"different data: {kinds[0]} and {kinds[1]}"
+        return Note("data-differs", {"first": kinds[0], "second": kinds[1]})
     return None
 
 
@@ -235,38 +216,33 @@ def _uniform_loss(run: Run) -> float | None:
 
 def _common_steps(first: Run, second: Run, series: str) -> list[tuple[int, float, float]]:
     """Return the steps at which both have a value of a series, with both values."""
-    count = min(len(first.steps), len(second.steps))
-    if first.steps[:count] == second.steps[:count]:
-        both = zip(first.steps, getattr(first, series), getattr(second, series), strict=False)
-        return [
-            (step, one, other) for step, one, other in both if one is not None and other is not None
-        ]
     others = dict(zip(second.steps, getattr(second, series), strict=True))
-    return [
-        (step, value, other)
-        for step, value in zip(first.steps, getattr(first, series), strict=True)
-        if value is not None and (other := others.get(step)) is not None
-    ]
+    common = []
+    for step, value in zip(first.steps, getattr(first, series), strict=True):
+        other = others.get(step)
+        if value is not None and other is not None:
+            common.append((step, value, other))
+    return common
 
 
-def _learning_rates(first: Run, second: Run) -> str | None:
+def _learning_rates(first: Run, second: Run) -> Note | None:
     """Return how the learning rates are known to differ; None if they aren't."""
     common = _common_steps(first, second, "learning_rates")
     for step, rate, other in common:
         if not math.isclose(rate, other, rel_tol=LEARNING_RATE_TOLERANCE, abs_tol=1e-12):
-            return f"learning rates differ, first at step {step}: {rate:.4g} and {other:.4g}"
+            fields = {"step": step, "first": rate, "second": other}
+            return Note("learning-rates-differ", fields)
     if common:
         return None
     ends = _end_rates(first)
     others = _end_rates(second)
     if ends and others and ends != others:
-        return (
-            f"learning rates differ: {ends[0]:.3g} to {ends[1]:.3g} and {others[0]:.3g} to"
-            f" {others[1]:.3g}"
-        )
+        names = ("first_begins", "first_ends", "second_begins", "second_ends")
+        fields = dict(zip(names, (*ends, *others), strict=True))
+        return Note("learning-rate-ends-differ", fields)
     peaks = first.optimizer.learning_rate, second.optimizer.learning_rate
     if None not in peaks and peaks[0] != peaks[1]:
-        return f"learning rates differ: {peaks[0]:.4g} and {peaks[1]:.4g}"
+        return Note("peak-learning-rates-differ", {"first": peaks[0], "second": peaks[1]})
     return None
 
 

@@ -22,7 +22,10 @@ from tprimat.log_import.verify import (
     Verification,
     verify,
 )
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.report import json_values
+from tprimat.results.fields import JsonObject
 from tprimat.text import counted, plain
 
 MOST_SHOWN = 10
@@ -43,7 +46,7 @@ def main(arguments: argparse.Namespace) -> int:
     verification = verify(path)
     status, answer = _answer(verification)
     if arguments.json:
-        values = dataclasses.asdict(verification) | {"answer": answer, "status": int(status)}
+        values = {**_values(verification), "answer": answer, "status": int(status)}
         console.echo(json_values.dumped(values))
     elif arguments.quiet:
         console.echo(answer)
@@ -54,6 +57,16 @@ def main(arguments: argparse.Namespace) -> int:
     return status
 
 
+def _values(verification: Verification) -> JsonObject:
+    """Return the values of --json, sentences with their codes."""
+    values = dataclasses.asdict(verification)
+    values |= json_values.note_values("changed", verification.changed)
+    for shown, run in zip(values["runs"], verification.runs, strict=True):
+        shown["findings"] = json_values.findings_values(run.findings)
+        shown |= json_values.note_values("unchecked", run.unchecked)
+    return values
+
+
 def _answer(verification: Verification) -> tuple[ExitStatus, str]:
     runs = verification.runs
     different = sum(len(run.differences) for run in runs)
@@ -61,12 +74,12 @@ def _answer(verification: Verification) -> tuple[ExitStatus, str]:
     wrong: dict[str, object] = {
         f"{counted(different, 'value')} differ{'s' if different == 1 else ''}": different
     }
-    for what, ending in (
+    for what, code in (
         ("changed after packing", CHANGED),
         ("missing", MISSING),
         ("added", ADDED),
     ):
-        number = sum(file.endswith(ending) for file in verification.changed)
+        number = sum(note.code == code for note in verification.changed)
         wrong[f"{counted(number, 'file')} {what}"] = number
     wrong["implausible"] = any(finding.severity == "error" for finding in findings)
     wrong["private data"] = verification.private
@@ -94,7 +107,7 @@ def _answer(verification: Verification) -> tuple[ExitStatus, str]:
     answer = (
         f"Can be accepted: {values} recomputed; plausible, no private data, no executable files."
     )
-    unstamped = sum(UNSTAMPED in run.unchecked for run in runs)
+    unstamped = sum(Note(UNSTAMPED) in run.unchecked for run in runs)
     if unstamped:
         without_stamps = f"{counted(unstamped, 'run')} without time stamps"
         answer += f" Step times are only claimed for {without_stamps}."
@@ -107,7 +120,7 @@ def _true(reasons: Mapping[str, object]) -> str:
 
 
 def _lines(verification: Verification, most: int | None) -> list[str]:
-    lines = list(map(plain, verification.changed))
+    lines = [plain(words(note)) for note in verification.changed]
     for run in verification.runs:
         source = plain(run.log) if run.log else "its own steps; its log is not in the bundle"
         if run.original is False:
@@ -126,8 +139,8 @@ def _lines(verification: Verification, most: int | None) -> list[str]:
             lines.append(f"  and {left} more with --verbose")
         for finding in run.findings:
             kind = "implausible" if finding.severity == "error" else "unclear"
-            lines.append(f"  {kind}: {finding.text}")
-        lines += [f"  not checked: {text}" for text in run.unchecked]
+            lines.append(f"  {kind}: {words(finding.note)}")
+        lines += [f"  not checked: {words(note)}" for note in run.unchecked]
         if run.unsupported:
             lines.append(f"  only claimed, not in the log: {', '.join(run.unsupported)}")
     for title, names in (

@@ -23,7 +23,7 @@ from tprimat.analysis.efficiency import Options
 from tprimat.analysis.summary import summarize
 from tprimat.catalog import models
 from tprimat.catalog.prices import fitting_names
-from tprimat.checks import Finding
+from tprimat.checks import finding_of
 from tprimat.checks.compute import Mode
 from tprimat.checks.endings import how_ended
 from tprimat.checks.settings import shape_conflict
@@ -292,11 +292,7 @@ def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
             continue
         for system in held:
             others = join_names([file for other, file in held.items() if other is not system], 2)
-            text = (
-                f"{held[system]} has the step times of {others}, so they are copies of one"
-                " measurement"
-            )
-            finding = Finding("unverified", "copies", text)
+            finding = finding_of("unverified", "copies", "copies", file=held[system], others=others)
             checked[system] = dataclasses.replace(system, findings=(*system.findings, finding))
     return list(checked.values())
 

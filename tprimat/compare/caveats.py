@@ -16,6 +16,7 @@ from tprimat.checks.endings import Divergence, divergence, is_finished
 from tprimat.compare.figures import AT_CAP, longest_step_share, share_at_cap, trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.compare.setting_caveats import of_settings, some_names
+from tprimat.notes import Note
 from tprimat.results.outcome import DIVERGED
 from tprimat.results.run import sentences
 from tprimat.text import counted, join_names, plain
@@ -88,7 +89,7 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
         for system in systems:
             for finding in system.findings:
                 if finding.rule == code:
-                    texts.append(f"{system.name}: {finding.text}")
+                    texts.append(f"{system.name}: {_text_of(finding.note)}")
         if texts:
             found[code] = Caveat(code, "warning", "; ".join(texts))
     every = (
@@ -102,6 +103,11 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
     codes = CODES if len(systems) > 1 else OF_ONE
     ordered = [found[code] for code in codes if code in found]
     return tuple(sorted(ordered, key=lambda caveat: caveat.severity != "warning"))
+
+
+def _text_of(note: Note) -> str:
+    """Return the sentence of a note, as a caveat still has it."""
+    return sentences([note])[0]
 
 
 def contradictions(system: SystemResult) -> list[Finding]:
@@ -424,7 +430,7 @@ def _sessions_text(system: SystemResult) -> str:
 def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
     if different := [pair for pair in pairs if pair.training.same is False]:
         if len(pairs) == 1:
-            why = "; ".join(different[0].training.reasons)
+            why = "; ".join(map(_text_of, different[0].training.reasons))
         else:
             why = "data, learning rate or loss differ"
         yield Caveat("training-differs", "info", f"model quality is not compared: {why}")
@@ -432,7 +438,7 @@ def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iter
     for system in systems:
         for finding in system.findings:
             if finding.rule == "synthetic-data":
-                synthetic.setdefault(finding.text, []).append(system.name)
+                synthetic.setdefault(_text_of(finding.note), []).append(system.name)
     for text, names in synthetic.items():
         whose = ""
         if len(names) < len(systems):

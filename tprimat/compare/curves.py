@@ -22,6 +22,7 @@ from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import aligned
 from tprimat.compare.result import RATE, Comparison, ModelComparison, Ratio, SystemResult
 from tprimat.compare.systems import device, device_name
+from tprimat.results.run import sentences
 from tprimat.settings.rows import IDENTITY, LEDGER
 from tprimat.text import counted, join_names, plain
 
@@ -155,7 +156,7 @@ def scaling_of(comparison: Comparison) -> Scaling:
             if system.has_failed:
                 why = incomplete_text(system)
             elif system.exclusion is not None:
-                why = f"excluded: {system.exclusion.text}"
+                why = f"excluded: {sentences([system.exclusion.note])[0]}"
             elif system.value(RATE) is None:
                 why = "throughput unknown"
             if why is None:

@@ -15,7 +15,7 @@ from tprimat.checks import Finding, physics, training
 from tprimat.checks.endings import how_ended, is_finished
 from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult, Unit
 from tprimat.compare.systems import System
-from tprimat.notes import TEXT, Note, noted
+from tprimat.notes import Note, noted
 from tprimat.results.account import Clock
 from tprimat.results.run import Run
 
@@ -36,7 +36,7 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
     judgments = []
     for finding in findings:
         if finding.severity != "info":
-            judgments.append(Note(TEXT, {"text": finding.text}))
+            judgments.append(finding.note)
         if finding.rule == "own-rate" and finding.severity == "error":
             repeated.add("rate-withheld")
     value_notes: list[Note] = [*_of_typical_block(judged, values)]

@@ -50,7 +50,7 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
 
 def _why_excluded(system: SystemResult) -> str | None:
     if system.exclusion:
-        return f"{system.name}: {system.exclusion.text}"
+        return f"{system.name}: {sentences([system.exclusion.note])[0]}"
     return None
 
 

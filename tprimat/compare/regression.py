@@ -28,7 +28,7 @@ from tprimat.compare.speedup import RATE
 from tprimat.compare.systems import measurement, occasion
 from tprimat.compare.threshold import LOSS, Threshold
 from tprimat.errors import ExitStatus, most_severe
-from tprimat.results.run import MemoryMetrics, Run
+from tprimat.results.run import MemoryMetrics, Run, sentences
 from tprimat.settings.rows import IDENTITY
 from tprimat.text import counted, plain
 
@@ -247,7 +247,7 @@ def _contradictions(pairs: Sequence[Pair]) -> Iterator[str]:
     for matched in pairs:
         for system in (matched.baseline, matched.system):
             for finding in contradictions(system):
-                yield f"{system.name}: {finding.text}"
+                yield f"{system.name}: {sentences([finding.note])[0]}"
 
 
 def _named(system: SystemResult, role: str) -> SystemResult:

@@ -16,11 +16,11 @@ from collections.abc import Mapping, Sequence
 from tprimat.analysis import flops, intervals, records
 from tprimat.analysis.efficiency.subject import Value
 from tprimat.analysis.run_account import account_of
-from tprimat.checks.training import nature_of_data
+from tprimat.checks.training import MOCK_LOSSES, synthetic_data
 from tprimat.compare.result import Pair, RunResult, SystemResult
 from tprimat.compare.speedup import within
 from tprimat.results.account import PARTS
-from tprimat.results.run import Run
+from tprimat.results.run import Run, sentences
 
 RUNS = {"llama2_70b_lora": 10, "llama31_8b": 10, "gpt3": 3, "llama31_405b": 3}
 """Runs of a submission."""
@@ -329,9 +329,9 @@ def _unlike_losses(one: Run, other: Run) -> str | None:
     if (name := benchmark(one)) and name == benchmark(other):
         return None
     for run in (one, other):
-        nature, evidence = nature_of_data(run)
-        if nature in ("uniform random", "predictable"):
-            return evidence
+        synthetic = synthetic_data(run)
+        if synthetic is not None and synthetic.code in MOCK_LOSSES:
+            return sentences([synthetic])[0]
     digests = (one.data.digest, other.data.digest)
     kinds = (one.data.kind, other.data.kind)
     if None not in digests and digests[0] != digests[1]:

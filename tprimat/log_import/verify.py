@@ -17,14 +17,14 @@ import msgspec
 
 from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.catalog import models
-from tprimat.checks import CONTRADICTION, Finding, physics
+from tprimat.checks import CONTRADICTION, Finding, finding_of, physics
 from tprimat.checks.endings import how_ended
 from tprimat.errors import UnreadableError, UsageError
 from tprimat.log_import import bundle, extract, importer, inspection, sources
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.inputs import Log
 from tprimat.log_import.load import keys
-from tprimat.notes import OBSERVED
+from tprimat.notes import OBSERVED, Note
 from tprimat.read import mapped
 from tprimat.record.console import PRINTED_MEAN
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
@@ -53,16 +53,14 @@ NO_SPEED = "no-speed"
 """The rule of a finding on a run without a speed to publish."""
 CLAIMED = "claimed-times"
 """The rule of a finding on step times that the time stamps of their log contradict."""
-UNSTAMPED = "step times are only claimed: the log has no time stamps, or none in a known form"
-"""The reason why the step times of a log without known time stamps are not checked: it may be
-honest, or forged.
-"""
+UNSTAMPED = "times-unstamped"
+"""The code of step times that nothing in their log dates: it may be honest, or forged."""
 CONFIRMED = 0.1
 """Share of the printed time by which, with 2 s, the time between the stamps may be another one:
 pauses, rounding.
 """
-MISSING, CHANGED, ADDED = "is missing", "was changed after it was packed", "is not in README.txt"
-"""What became of a file since a bundle was packed: the end of a sentence about it."""
+MISSING, CHANGED, ADDED = "file-missing", "file-changed", "file-added"
+"""Codes of what became of a file since a bundle was packed."""
 MOST_STATED = 100
 """Different sets of stated values in a bundle: its logs are read again for each."""
 _LARGEST_README = 2 << 20
@@ -98,7 +96,7 @@ class VerifiedRun:
         findings: what is impossible, contradicts itself, or can't be checked.
         unsupported: settings and metrics that the log doesn't state, such as a GPU from the command
             line.
-        unchecked: what nothing in the log confirms or contradicts, in words.
+        unchecked: what nothing in the log confirms or contradicts.
     """
 
     result: str
@@ -109,7 +107,7 @@ class VerifiedRun:
     differences: tuple[Difference, ...]
     findings: tuple[Finding, ...]
     unsupported: tuple[str, ...]
-    unchecked: tuple[str, ...]
+    unchecked: tuple[Note, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,7 +124,7 @@ class Verification:
     """
 
     runs: tuple[VerifiedRun, ...]
-    changed: tuple[str, ...]
+    changed: tuple[Note, ...]
     private: tuple[str, ...]
     foreign: tuple[str, ...]
     files: dict[str, int]
@@ -208,7 +206,7 @@ def _sha256(chunks: Iterable[bytes]) -> str:
     return content.hexdigest()
 
 
-def _changed(folder: Path) -> Iterator[str]:
+def _changed(folder: Path) -> Iterator[Note]:
     # Many names may lead to one large file.
     digest_of = functools.cache(lambda file: _sha256(bundle.pieces(file.open("rb"))))
     unlisted = {file for file in folder.rglob("*") if file.is_file()}
@@ -220,10 +218,11 @@ def _changed(folder: Path) -> Iterator[str]:
             file = bundle.place_of(name, readme.parent)
             unlisted.discard(file)
             if not file.is_file():
-                yield f"{name} {MISSING}"
+                yield Note(MISSING, {"file": name})
             elif digest_of(file) != digest:
-                yield f"{name} {CHANGED}"
-    yield from (f"{file.relative_to(folder).as_posix()} {ADDED}" for file in sorted(unlisted))
+                yield Note(CHANGED, {"file": name})
+    for file in sorted(unlisted):
+        yield Note(ADDED, {"file": file.relative_to(folder).as_posix()})
 
 
 def _verified(
@@ -277,13 +276,19 @@ def _verified(
             fields = {difference.field, difference.field.partition(".")[0]}
             (wrong if of_user.isdisjoint(fields) else open_).append(difference)
         for difference in (*open_, *claims):
-            text = (
-                f"{difference.field}: {difference.stored} in the result, {difference.recomputed} in"
-                f" {name}"
+            findings.append(
+                finding_of(
+                    "unverified",
+                    "override",
+                    "value-overridden",
+                    field=difference.field,
+                    stored=str(difference.stored),
+                    recomputed=str(difference.recomputed),
+                    log=name,
+                )
             )
-            findings.append(Finding("unverified", "override", text))
         unsupported = _unsupported(run, bare, log) if bare and log else ()
-        unchecked = (UNSTAMPED,) if log and _is_unstamped(log) else ()
+        unchecked = (Note(UNSTAMPED),) if log and _is_unstamped(log) else ()
         found = tuple(wrong), tuple(findings), unsupported, unchecked
         yield VerifiedRun(path.name, number, name, original, len(compared), *found)
 
@@ -335,11 +340,10 @@ def _findings_of_log(run: Run, log: Run, findings: Sequence[Finding]) -> Iterato
     lost = {note.code for note in log.notes} - {note.code for note in run.notes}
     lost &= OBSERVED
     if lost and not run.ending:
-        text = f"what {_name(log)} tells and the result doesn't: {', '.join(sorted(lost))}"
-        yield Finding("unverified", "notes", text)
+        codes = ", ".join(sorted(lost))
+        yield finding_of("unverified", "notes", "notes-withheld", log=_name(log), codes=codes)
     if not _confirms_times(log):
-        text = "step times are only claimed: no stamps confirm them"
-        yield Finding("unverified", CLAIMED, text)
+        yield finding_of("unverified", CLAIMED, "times-unconfirmed")
     # Who submits can leave out of a result what contradicts it.
     for finding in _findings(log, summarize(log)):
         if finding not in findings:
@@ -358,15 +362,11 @@ def _findings(run: Run, summary: Summary) -> list[Finding]:
     for each in every:
         if each.severity in ("error", "unverified") or each.rule == CONTRADICTION:
             findings.append(each)
-    if any(map(run.told, physics.STAMPS)):
-        findings.append(
-            Finding("unverified", CLAIMED, "step times are only claimed: the stamps are others")
-        )
+    if any(note.code in physics.STAMPS for note in run.notes):
+        findings.append(finding_of("unverified", CLAIMED, "times-contradicted"))
     if summary.performance.avg_step_time_seconds is None:
-        text = "no speed: too few steps"
-        if run.status == "failed":
-            text = "no speed: the run failed"
-        findings.append(Finding("unverified", NO_SPEED, text))
+        code = "failed-without-speed" if run.status == "failed" else "too-few-steps"
+        findings.append(finding_of("unverified", NO_SPEED, code))
     return findings
 
 

@@ -19,7 +19,7 @@ from tprimat.measure.plan import Plan
 from tprimat.report import document, published, terminal
 from tprimat.report.rates import rate_of, rate_unit
 from tprimat.report.verdict import report
-from tprimat.results.run import Run
+from tprimat.results.run import Run, sentences
 from tprimat.store import store
 from tprimat.text import counted
 
@@ -137,14 +137,17 @@ def findings(plan: Plan, groups: Sequence[Group]) -> list[str]:
     concerned: dict[str, list[str]] = {}
     for request, runs in groups:
         for number, (run, summary) in enumerate(runs, 1):
-            issues = [*training.findings(run), *physics.findings(run, summary)]
+            judgments = []
+            for finding in (*training.findings(run), *physics.findings(run, summary)):
+                if verbose or finding.severity != "info":
+                    judgments.append(finding.note)
             # Runs that a time limit ended have different steps in what comes before the last colon.
             ended_early = run.status_reason if run.status == "complete" else None
             texts = [
                 *([ended_early.rpartition(": ")[2]] if ended_early else []),
                 *run.warnings,
                 *(summary.warnings if verbose else ()),
-                *(issue.text for issue in issues if verbose or issue.severity != "info"),
+                *sentences(judgments),
             ]
             name = plan.name_of(request) + (f", run {number}" if len(runs) > 1 else "")
             for text in dict.fromkeys(texts):

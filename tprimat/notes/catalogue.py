@@ -25,8 +25,8 @@ ROWS = {
 """Rows by code."""
 
 
-def words(note: Note) -> str:
-    """Return the sentence of a note, without a full stop.
+def words(note: Note, *, briefly: bool = False) -> str:
+    """Return the sentence of a note, without a full stop; briefly: without its optional clauses.
 
     What stands in square brackets is left out if a field in it is None or missing:
     "failed[: {cause}]" is "failed" without a cause. A note of a system that its sentence doesn't
@@ -35,7 +35,9 @@ def words(note: Note) -> str:
     """
     if row := ROWS.get(note.code):
         try:
-            text = _OPTIONAL.sub(lambda match: _clause(match[1], note.fields), row.sentence)
+            text = _OPTIONAL.sub(
+                lambda match: "" if briefly else _clause(match[1], note.fields), row.sentence
+            )
             text = _FORM.vformat(text, (), note.fields)
         except (KeyError, ValueError, TypeError):
             pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Literal
 
 Severity = Literal["decisive", "warning", "info"]
@@ -24,3 +25,8 @@ class NoteRow:
     severity: Severity
     sentence: str
     next_step: str = ""
+
+
+def rows_of(severity: Severity, sentences: Mapping[str, str]) -> dict[str, NoteRow]:
+    """Return rows of one severity from sentences by code."""
+    return {code: NoteRow(severity, sentence) for code, sentence in sentences.items()}

@@ -8,8 +8,14 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from tprimat.analysis import stats
-from tprimat.results.preflight import SLOW, WRONG_SUM, Finding, PreflightFile
-from tprimat.text import join_names
+from tprimat.results.preflight import (
+    SLOW,
+    WRONG_SUM,
+    Finding,
+    NodePreflight,
+    PreflightFile,
+    finding,
+)
 
 SLOW_SHARE = 0.05
 """Below the median of the other devices: GPUs of one kind differ by some 2 to 3% (a leeway, not
@@ -95,74 +101,63 @@ def _slow(file: PreflightFile) -> Iterator[Finding]:
         for index, share in odd.items():
             below.setdefault(file.label(devices[index]), []).append(f"{name} -{share:.0%}")
     for named, texts in below.items():
-        yield Finding(
-            code=SLOW, text=f"{named} is slower than the others: {', '.join(texts)}", device=named
-        )
+        yield finding(SLOW, "slow-device", named, operations=", ".join(texts))
 
 
 def _wrong(file: PreflightFile) -> Iterator[Finding]:
     wrong = [message.bytes for message in file.all_reduce if not message.is_right]
     if wrong:
-        yield Finding(
-            code=WRONG_SUM, text=f"an all-reduce of {min(wrong)} bytes returned a wrong sum"
-        )
+        yield finding(WRONG_SUM, "wrong-sum", bytes=min(wrong))
 
 
 def _capped(file: PreflightFile) -> Iterator[Finding]:
-    capped: dict[str, list[str]] = {}
+    capped: dict[tuple[int, int], list[str]] = {}
     for device in file.devices:
         cap = device.power_cap_w
         default = device.power_default_w
         if cap is not None and default is not None and cap < 0.99 * default:
-            text = f"power capped at {cap:.0f} of {default:.0f} W"
-            capped.setdefault(text, []).append(file.label(device))
-    for text, names in capped.items():
-        yield Finding(code="power_cap", text=f"{join_names(names)}: {text}")
+            capped.setdefault((round(cap), round(default)), []).append(file.label(device))
+    for (cap, default), names in capped.items():
+        devices = tuple(names)
+        yield finding("power_cap", "power-capped", devices=devices, cap=cap, default=default)
     for device in file.devices if file.platform != "cpu" else ():
-        named = file.label(device)
         for name, rate in device.rates.items():
             if rate.drop > max(DROPPED, SLOW_MADS * rate.error):
-                yield Finding(
-                    code="heat",
-                    text=f"{named}: {name} fell by {rate.drop:.0%} under load (heat or power)",
-                    device=named,
-                )
+                label = file.label(device)
+                yield finding("heat", "fell-under-load", label, operation=name, drop=rate.drop)
 
 
 def _shared(file: PreflightFile) -> Iterator[Finding]:
     for node in file.nodes:
-        where = f" on {node.host}" if len(file.nodes) > 1 else ""
+        host = _host(file, node)
         for process in node.processes:
-            yield Finding(code="other_process", text=f"other process{where}: {process}")
+            yield finding("other_process", "other-process", host=host, process=process)
         busy = node.other_programs_cpu_share or 0.0
         if busy > BUSY_SHARE:
-            yield Finding(code="cpu_busy", text=f"other programs used {busy:.0%} of the CPU{where}")
+            yield finding("cpu_busy", "cpu-busy", host=host, share=busy)
         stolen = node.steal_cpu_share or 0.0
         if stolen > BUSY_SHARE:
-            yield Finding(
-                code="cpu_steal", text=f"the hypervisor took {stolen:.0%} of the CPU{where}"
-            )
+            yield finding("cpu_steal", "cpu-stolen", host=host, share=stolen)
     for device in file.devices:
         held = device.memory_held_gb or 0.0
         if held > 1.0:
-            named = file.label(device)
-            yield Finding(
-                code="memory_held",
-                text=f"{named}: other processes held {held:.1f} GB of its memory",
-                device=named,
-            )
+            yield finding("memory_held", "memory-held", file.label(device), memory=held)
+
+
+def _host(file: PreflightFile, node: NodePreflight) -> str | None:
+    """Return the name of a machine of several; None of a single one."""
+    return node.host if len(file.nodes) > 1 else None
 
 
 def _differing(file: PreflightFile) -> Iterator[Finding]:
     names = {device.name for device in file.devices if device.name}
     if len(names) > 1:
-        yield Finding(code="gpus_differ", text=f"the devices differ: {join_names(sorted(names))}")
+        yield finding("gpus_differ", "devices-differ", devices=tuple(sorted(names)))
     for package in ("driver", "torch", "nccl", "rccl"):
         versions = {node.versions.get(package, "none") for node in file.nodes}
         if len(versions) > 1:
-            yield Finding(
-                code="versions_differ", text=f"{package} differs: {join_names(sorted(versions))}"
-            )
+            differing = tuple(sorted(versions))
+            yield finding("versions_differ", "versions-differ", package=package, versions=differing)
     yield from _clocks(file, "maximum clock", [device.clock_max_mhz for device in file.devices])
     yield from _clocks(
         file, "clock under load", [device.clock_under_load_mhz for device in file.devices]
@@ -174,23 +169,16 @@ def _clocks(file: PreflightFile, what: str, clocks: Sequence[float | None]) -> I
     usual = statistics.median(known) if len(known) > 1 else 0.0
     for device, clock in zip(file.devices, clocks, strict=True):
         if clock is not None and clock < (1 - CLOCK_SHARE) * usual:
-            named = file.label(device)
-            yield Finding(
-                code="clock", text=f"{named}: {what} {clock:.0f} of {usual:.0f} MHz", device=named
-            )
+            label = file.label(device)
+            yield finding("clock", "clock-low", label, clock=what, mhz=clock, usual=usual)
 
 
 def _settings(file: PreflightFile) -> Iterator[Finding]:
     for node in file.nodes:
-        where = f" on {node.host}" if len(file.nodes) > 1 else ""
+        host = _host(file, node)
         if node.numa_balancing:
-            yield Finding(
-                code="numa_balancing",
-                text=f"NUMA balancing is on{where}: sysctl kernel.numa_balancing=0",
-            )
+            yield finding("numa_balancing", "numa-balancing", host=host)
         if node.partition and not node.partition.startswith("SPX"):
-            yield Finding(
-                code="partition", text=f"the GPUs are partitioned{where}: {node.partition}"
-            )
+            yield finding("partition", "gpus-partitioned", host=host, partition=node.partition)
     for part in dict.fromkeys(device.partition for device in file.devices if device.partition):
-        yield Finding(code="partition", text=f"partitioned GPU: {part}")
+        yield finding("partition", "device-partitioned", partition=part)

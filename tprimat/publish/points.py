@@ -24,6 +24,7 @@ from tprimat.compare.result import DOUBTFUL_SPREAD, RATE
 from tprimat.compare.systems import short_device
 from tprimat.compare.target import benchmark, target
 from tprimat.log_import.bundle import ENDINGS
+from tprimat.notes.catalogue import words
 from tprimat.publish.record import Mark, Point
 from tprimat.redaction import PSEUDONYM, redacted, shown_paths
 from tprimat.results.fields import FieldValues
@@ -231,7 +232,7 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
         notes.append(f"runs differ {system.spread:.2f}×")
     reason = None
     if system.exclusion:
-        reason = system.exclusion.text
+        reason = words(system.exclusion.note)
     elif system.has_failed:
         reason = incomplete_text(system)
     return Point(

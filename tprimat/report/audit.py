@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from tprimat.checks.audit import PACKED, Audited
+from tprimat.notes.catalogue import words
 from tprimat.report.blocks import Block, Document, Headline, Notes, Paragraph
-from tprimat.report.json_values import fields
+from tprimat.report.json_values import fields, findings_values
 from tprimat.results.fields import JsonObject
 from tprimat.text import counted, plain
 
@@ -94,9 +95,9 @@ def _entry(group: Sequence[Audited]) -> tuple[str, list[str]]:
     named = " on ".join(filter(None, (model, figure.gpu)))
     below = list(first.explanations[: 2 if first.rule == "encoders" else 1])
     if not others:
-        below += [finding.text for finding in rest]
-    text = f"{PurePath(figure.file).name}:{listed} {named}: {first.text}"
-    return plain(text), list(map(plain, below))
+        below += [finding.note for finding in rest]
+    text = f"{PurePath(figure.file).name}:{listed} {named}: {words(first.note)}"
+    return plain(text), [plain(words(note)) for note in below]
 
 
 def values(audited: Sequence[Audited]) -> list[JsonObject]:
@@ -105,5 +106,5 @@ def values(audited: Sequence[Audited]) -> list[JsonObject]:
     rows = []
     for row in audited:
         if row.findings:
-            rows.append({**fields(row.figure, *names), "findings": row.findings})
+            rows.append({**fields(row.figure, *names), "findings": findings_values(row.findings)})
     return rows

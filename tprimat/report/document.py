@@ -15,6 +15,7 @@ from tprimat.checks import Finding
 from tprimat.checks.settings import joined
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, RunResult, SystemResult
 from tprimat.compare.cost import cost, efficiencies
+from tprimat.notes.catalogue import words
 from tprimat.report import (
     Sources,
     efficiency,
@@ -336,8 +337,10 @@ def judgements(model: ModelComparison) -> Blocks:
             names_of.setdefault(finding, []).append(system.name)
     entries = []
     for finding, names in names_of.items():
-        text = f"{finding.severity} ({finding.rule}), {join_names(names)}: {finding.text}"
-        entries.append((text, [f"possible explanation: {why}" for why in finding.explanations]))
+        text = f"{finding.severity} ({finding.rule}), {join_names(names)}: {words(finding.note)}"
+        entries.append(
+            (text, [f"possible explanation: {words(why)}" for why in finding.explanations])
+        )
     if entries:
         yield Notes(entries, "Checks (docs/metrics.md explains each rule)")
 
@@ -391,7 +394,8 @@ def compared(pair: Pair) -> tuple[str, list[str]]:
             text += f"; {needed}"
         lines.append(text)
     if pair.training.reasons:
-        lines.append(f"{_TRAININGS[pair.training.same]} ({'; '.join(pair.training.reasons)})")
+        reasons = "; ".join(map(words, pair.training.reasons))
+        lines.append(f"{_TRAININGS[pair.training.same]} ({reasons})")
     if pair.sensitivity:
         values = dict(pair.sensitivity)
         shown = ", ".join(f"{name} {value:.2f}×" for name, value in values.items())

@@ -14,6 +14,7 @@ from tprimat.checks.settings import agree
 from tprimat.compare import Comparison
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.systems import device
+from tprimat.notes.catalogue import words
 from tprimat.report.blocks import Block, Distinct, Document, Headline, Paragraph, Table, notes
 from tprimat.settings.rows import LEDGER
 from tprimat.units import UNKNOWN
@@ -39,7 +40,7 @@ def efficiency_tables(comparison: Comparison) -> list[EfficiencyTable]:
         for system in model.systems:
             reason = None
             if system.exclusion is not None:
-                reason = f"excluded: {system.exclusion.text}"
+                reason = f"excluded: {words(system.exclusion.note)}"
             elif not system.valid_runs:
                 reason = system.why_untimed.removeprefix("has ")
             price = comparison.prices.get(system.name)

@@ -14,10 +14,13 @@ import msgspec
 
 from tprimat.analysis.run_account import account_of
 from tprimat.analysis.summary import Summary, summarize
+from tprimat.checks import Finding
 from tprimat.compare import Comparison, Pair, SystemResult
 from tprimat.compare.cost import cost
 from tprimat.compare.regression import RegressionCheck
 from tprimat.compare.target import ratio, target
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.report.blocks import Distinct
 from tprimat.report.efficiency import EfficiencyTable, efficiency_tables, micro_batches
 from tprimat.report.rates import loss_ends
@@ -60,6 +63,26 @@ def fields(record: object, *names: str) -> JsonObject:
             if value is not None:
                 value = value[int(part)] if part.isdecimal() else getattr(value, part)
         values[name] = value
+    return values
+
+
+def note_values(name: str, notes: Sequence[Note]) -> JsonObject:
+    """Return the sentences of notes under a name, and beside it their codes with fields."""
+    return {name: [*map(words, notes)], f"{name}_notes": notes}
+
+
+def findings_values(findings: Sequence[Finding]) -> list[JsonObject]:
+    """Return findings of checks: each sentence, and its code with fields."""
+    values = []
+    for finding in findings:
+        values.append(
+            {
+                **fields(finding, "severity", "rule"),
+                "text": words(finding.note),
+                "note": finding.note,
+                **note_values("explanations", finding.explanations),
+            }
+        )
     return values
 
 
@@ -199,7 +222,8 @@ def _system(comparison: Comparison, system: SystemResult) -> JsonObject:
         **fields(system, "name", "full_name"),
         "runs": len(system.runs),
         "valid_runs": len(system.valid_runs),
-        **fields(system, "values", "segments", "findings"),
+        **fields(system, "values", "segments"),
+        "findings": findings_values(system.findings),
         "excluded": system.exclusion is not None,
         "order_of_runs": system.order,
         "final_loss_steps": loss_ends(system),
@@ -231,9 +255,9 @@ def _pair(comparison: Comparison | None, pair: Pair) -> JsonObject:
         **fields(
             pair, "reason", "configurations=config_diff.verdict", "config_diff=config_diff.entries"
         ),
-        **fields(
-            pair.training, "same_training=same", "same_training_reasons=reasons", "agreeing_steps"
-        ),
+        **fields(pair.training, "same_training=same"),
+        **note_values("same_training_reasons", pair.training.reasons),
+        **fields(pair.training, "agreeing_steps"),
         "target": to_target,
         "sensitivity": dict(pair.sensitivity),
         "cost": costs and fields(costs, *_COST),

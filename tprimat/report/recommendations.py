@@ -9,6 +9,7 @@ from collections.abc import Container, Iterator, Sequence
 from tprimat.compare import Group, Pair, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.result import RATE, RunResult
+from tprimat.notes.catalogue import words
 from tprimat.report.blocks import Distinct
 from tprimat.report.rates import Systems
 from tprimat.settings.rows import NOT_CONFIGURED, SETTINGS
@@ -267,8 +268,7 @@ def _of_excluded(systems: Systems) -> Iterator[str]:
         else:
             why = ""
             if finding.explanations:
-                likely = finding.explanations[0].partition(":")[0].partition(" (")[0]
-                why = f" ({likely}?)"
+                why = f" ({words(finding.explanations[0], briefly=True)}?)"
             yield f"check the log and configuration of {name}{why}, then import it again"
 
 

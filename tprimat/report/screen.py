@@ -10,10 +10,13 @@ from collections.abc import Sequence
 
 from tprimat import units
 from tprimat.analysis.intervals import level
+from tprimat.checks import training
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.speedup import kind_of_device
 from tprimat.compare.systems import device_name
+from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.report import explain, tables, target, verdict
 from tprimat.report.blocks import (
     DETAIL,
@@ -87,7 +90,7 @@ def _brief(answer: Answer) -> str:
         certainty = answer.verdict.certainty.removesuffix(": run-to-run variation unknown")
         text = f"{short[leaders.system.name]} vs {short[leaders.baseline.name]} {certainty}"
         for finding in (*leaders.system.findings, *leaders.baseline.findings):
-            if finding.rule == "synthetic-data" and "mock" in finding.text:
+            if finding.rule == "synthetic-data" and training.is_mock(finding.note):
                 return f"{text}; probably mock data"
         return text
     if len(group.systems) > 1:
@@ -96,7 +99,7 @@ def _brief(answer: Answer) -> str:
     (system,) = group.systems
     text = f"only {system.name}"
     if system.exclusion:
-        return f"{text}; {system.exclusion.text}"
+        return f"{text}; {words(system.exclusion.note)}"
     if system.value("avg_step_time_seconds") is None:
         return f"{text}, which {system.why_untimed}"
     if system.value(RATE):
@@ -376,9 +379,9 @@ def _explanations(group: Group) -> Blocks:
     for name, exclusion in excluded[:MOST_EXCLUDED]:
         texts = []
         marks = []
-        for number, text in enumerate(exclusion.explanations[:3], 1):
+        for number, note in enumerate(exclusion.explanations[:3], 1):
             # The report has the sources.
-            texts.append(re.sub(r" \(https?://\S+\)", "", text))
+            texts.append(words(Note(note.code, {**note.fields, "source": None})))
             marks.append(f"{number}.")
         yield from notes(texts, f"Possible explanations for {name}, most likely first", marks)
 

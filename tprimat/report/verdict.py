@@ -16,6 +16,7 @@ from tprimat.compare.cost import SAME, cost
 from tprimat.compare.curves import Scaling
 from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.compare.speedup import kind_of_device
+from tprimat.notes.catalogue import words
 from tprimat.report import recommendations
 from tprimat.report.blocks import Distinct
 from tprimat.report.costs import cost_sentence, percent, span
@@ -224,7 +225,7 @@ def _verdict_single(group: Group, elsewhere: Collection[str], steps: tuple[str, 
     """Return what is said of a system alone; next steps only if something is missing."""
     (system,) = group.systems
     texts = [_headline_single(system, elsewhere)]
-    texts += [contradiction.text for contradiction in contradictions(system)]
+    texts += [words(contradiction.note) for contradiction in contradictions(system)]
     is_untimed = system.value("avg_step_time_seconds") is None
     if (
         not is_untimed
@@ -468,7 +469,7 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
     if step is None:
         return f"Only one system found ({name}), which {system.why_untimed}"
     if system.exclusion is not None:
-        return f"Only one system found ({name}), and it is excluded: {system.exclusion.text}"
+        return f"Only one system found ({name}), and it is excluded: {words(system.exclusion.note)}"
     speed = f"{units.seconds(step)} a step"
     if system.value(RATE) is not None:
         speed = f"{rate_of(system)} {rate_unit([system])}"

@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from tprimat.notes import Note, NoteValue
+from tprimat.notes.catalogue import words
 from tprimat.results.conditions import Preflight
 from tprimat.results.fields import Natural, NonNegative
 from tprimat.results.run import Platform
@@ -116,6 +118,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     text: str
     device: str | None = None
+
+
+def finding(code: str, of: str, device: str | None = None, **fields: NoteValue) -> Finding:
+    """Return a finding of a code, as files have it: with the sentence of the note with the code
+    `of`.
+    """
+    return Finding(code=code, text=words(Note(of, {**fields, "device": device})), device=device)
 
 
 class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
 from tprimat.checks import physics
 from tprimat.checks.endings import divergence, how_ended, is_finished
 from tprimat.compare import Pair, compare
+from tprimat.notes.catalogue import words
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 
@@ -155,9 +156,11 @@ def state_of(
     findings = physics.findings(run, summary)
     options = efficiency.Options(doubt=physics.mfu_doubt(findings))
     value = efficiency.of_runs([run], [summary], options).values["mfu"].value
-    implausible = next((finding.text for finding in findings if finding.severity == "error"), None)
-    doubts = tuple(finding.text for finding in findings if finding.severity == "warning")
-    state = State(run, summary, _recent(run), value, caveats=doubts, implausible=implausible)
+    errors = [words(finding.note) for finding in findings if finding.severity == "error"]
+    doubts = tuple(words(finding.note) for finding in findings if finding.severity == "warning")
+    state = State(
+        run, summary, _recent(run), value, caveats=doubts, implausible=next(iter(errors), None)
+    )
     if len(alike) > 1:
         times = {name: time for name, each in alike if (time := _recent(each)) is not None}
         state = dataclasses.replace(state, ranks=times)

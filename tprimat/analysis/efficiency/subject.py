@@ -10,7 +10,8 @@ from typing import Literal
 from tprimat.analysis import flops
 from tprimat.catalog import gpus as hardware
 from tprimat.catalog.prices import Price
-from tprimat.results.run import FROM_DESCRIPTION, Run
+from tprimat.notes import Note
+from tprimat.results.run import FROM_DESCRIPTION, Run, sentences
 from tprimat.results.telemetry import VALID_ENERGY
 
 ROOM_BELOW, ROOM_ABOVE = 0.50, 0.95
@@ -87,7 +88,7 @@ class Options:
     electricity: float | None = None
     pue: float = 1.0
     target_loss: float | None = None
-    doubt: str | None = None
+    doubt: Note | None = None
 
 
 class Subject:
@@ -189,7 +190,7 @@ class Subject:
         """Return achieved TFLOP/s in percent of the peak."""
         if doubt := self.options.doubt:
             peak = None
-            reason = f"no MFU, since {doubt}"
+            reason = f"no MFU, since {sentences([doubt])[0]}"
         else:
             peak, reason = self.peak
         if achieved.value is None or peak is None:

@@ -14,6 +14,7 @@ from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import PairCost, cost, efficiencies
+from tprimat.notes.catalogue import words
 from tprimat.report import costs, explain
 from tprimat.report.blocks import Distinct, Inline, Paragraph, Strong
 from tprimat.report.page.markup import Control, Parts
@@ -124,7 +125,7 @@ def _answer(view: View, answer: Answer) -> Parts:
         for system in answer.group.systems:
             if system.exclusion is not None and system.exclusion.explanations:
                 yield Paragraph("Possible explanations, most likely first")
-                yield Control("ranked", {"texts": system.exclusion.explanations[:3]})
+                yield Control("ranked", {"texts": [*map(words, system.exclusion.explanations[:3])]})
                 break
 
 
@@ -313,11 +314,14 @@ def _chips(view: View) -> Iterator[Chip]:
             caveats.setdefault(caveat.code, []).append((answer, caveat))
         for system in answer.group.systems:
             if system.exclusion is not None:
-                texts = [f"{system.name}: {system.exclusion.text}", *system.exclusion.explanations]
+                texts = [f"{system.name}: {words(system.exclusion.note)}"]
+                texts += map(words, system.exclusion.explanations)
                 yield Chip("bad", f"{system.name} excluded", tuple(texts))
             for finding in system.findings:
                 if finding.severity == "warning":
-                    warned.setdefault(finding.rule, []).append(f"{system.name}: {finding.text}")
+                    warned.setdefault(finding.rule, []).append(
+                        f"{system.name}: {words(finding.note)}"
+                    )
     of_codes = [
         _of_code(caveats[code], len(view.answers)) for code in sorted(caveats, key=CODES.index)
     ]

@@ -19,6 +19,7 @@ from tprimat.analysis import stats
 from tprimat.analysis.intervals import between_run_interval
 from tprimat.analysis.token_rates import NO_RATE
 from tprimat.compare import RunResult, SystemResult
+from tprimat.notes.catalogue import words
 from tprimat.report import tables
 from tprimat.report.rates import (
     RATE,
@@ -234,7 +235,7 @@ def why_no_rate(system: SystemResult) -> str:
     if system.value(STEP_TIME) is None:
         return system.why_untimed.removeprefix("has ")
     if system.exclusion is not None:
-        return f"excluded: {system.exclusion.text}"
+        return f"excluded: {words(system.exclusion.note)}"
     return next(
         iter(sentences(note for note in system.value_notes if note.code in NO_RATE)), "unknown"
     )
