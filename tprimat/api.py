@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, get_args
 
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.run_account import account_of
+from tprimat.catalog import shapes
 from tprimat.catalog.gpus import PRECISIONS
 from tprimat.checks.compute import Mode
 from tprimat.compare import Caveat, Pair, cost
 from tprimat.compare import compare as compare_files
 from tprimat.errors import TensorPrimatError, UsageError
 from tprimat.log_import import load as loader
-from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
+from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
 from tprimat.read import mapped
-from tprimat.record import shapes
 from tprimat.report import document, json_values, notebook, steps, terminal, verdict
 from tprimat.results.account import Account
 from tprimat.results.fields import JsonObject

@@ -17,10 +17,9 @@ from tprimat.cli.options.compare import PRECISIONS
 from tprimat.compare import COPIES, TOLD_APART, Comparison, cost
 from tprimat.errors import UsageError
 from tprimat.log_import import load as loader
-from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
-from tprimat.log_import.importer import TWIN
-from tprimat.log_import.load import Inputs
-from tprimat.log_import.sources import NO_LOG_BY_NAME
+from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
+from tprimat.log_import.loaded import Inputs
+from tprimat.log_import.unread import NO_LOG_BY_NAME, TWIN, UNREAD
 from tprimat.store.history import TRIALS
 from tprimat.text import by_reason
 
@@ -74,9 +73,9 @@ def show_unread(notes: Sequence[str]) -> None:
     splits.
     """
     for note in by_reason(notes):
-        if any(
-            part in note for part in (loader.UNREAD, COPIES, TWIN, TOLD_APART)
-        ) or loader.LOST.match(note):
+        if any(part in note for part in (UNREAD, COPIES, TWIN, TOLD_APART)) or loader.LOST.match(
+            note
+        ):
             console.error(f"{'warning' if loader.LOST.match(note) else 'note'}: {note}")
 
 

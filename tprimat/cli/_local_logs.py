@@ -16,8 +16,8 @@ from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus
 from tprimat.location import REPOSITORY
 from tprimat.log_import import find_logs
-from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.find_logs import Search
+from tprimat.log_import.given import GivenValues
 from tprimat.machine.platforms import Machine
 from tprimat.measure.display import comparison_of
 from tprimat.measure.plan import given_options

@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
         config=config,
         passed=options.passed,
     )
-    device = device_of(platforms.detect())
+    device = device_of(platforms.detect(platforms.DESCRIBED))
     training = Planner(by_name("primus"), models.by_name(model), request, device).plan(Path())
     _show(training, is_outcome=options.against is None)
     if options.against is None:

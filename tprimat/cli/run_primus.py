@@ -40,7 +40,7 @@ def main(options: argparse.Namespace) -> int:
     installation = primus_installation.from_environment(os.environ, options.primus_path)
     if problem := installation.problem():
         raise UsageError(problem, heading="no-primus")
-    machine = platforms.detect()
+    machine = platforms.detect(platforms.DESCRIBED)
     trainings = _trainings(options, installation, machine)
     iterations = min(training.steps for training in trainings)
     plan_of_session = plan_for(

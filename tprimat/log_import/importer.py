@@ -15,18 +15,14 @@ from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import import attempts
 from tprimat.log_import.extract import ImportedRun
-from tprimat.log_import.sources import PROCESS, LogSource, Outcome, SkippedFile
+from tprimat.log_import.sources import PROCESS, LogSource, Outcome
+from tprimat.log_import.unread import TWIN, SkippedFile
 from tprimat.read import merge
 from tprimat.results.result_file import readable
 from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.store.naming import file_name
 from tprimat.text import plain
-
-TWIN = "counted once, as another log of the training in"
-"""Why a log is skipped whose name doesn't say that it is of another process: repetitions are never
-as alike.
-"""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tprimat import read
-from tprimat.log_import import bundle, sources
+from tprimat.log_import import bundle
+from tprimat.log_import.bundle_names import bare
 from tprimat.log_import.inputs import Log
 from tprimat.read.parsing.text import LONGEST_LINE
 from tprimat.redaction import PSEUDONYM, REMOVED, redacted
-from tprimat.store import hosts
+from tprimat.store import hosts, store
 from tprimat.text import counted
 
 KINDS = {
@@ -48,7 +49,7 @@ def _kind(file: Path) -> str:
         (kind for kind, pattern in KINDS.items() if file.match(pattern)),
         "not a file that bundles have",
     )
-    if kind == "log" and not _LOG_NAME.search(bundle.bare(file.name)):
+    if kind == "log" and not _LOG_NAME.search(bare(file.name)):
         return "not a name that logs have"
     head = next(iter(Log(str(file)).chunks()), b"")[: read.HEAD]
     if kind == "log" and read.file_format_of(head):
@@ -59,7 +60,7 @@ def _kind(file: Path) -> str:
         text = "\0"
     if "\0" in text:
         return "binary, in no format of logs"
-    if kind == "environment" and sources.is_result(head):
+    if kind == "environment" and store.is_result(head):
         return "a result outside results/"
     if _RUNS.match(text):
         return "begins like a program or a page"

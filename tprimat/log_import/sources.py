@@ -35,8 +35,11 @@ from tprimat.errors import (
 )
 from tprimat.files import unreadable
 from tprimat.location import elsewhere
-from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, imported, with_start
-from tprimat.log_import.inputs import STANDARD_INPUT, Chunks, Log, is_handed_over, read_small
+from tprimat.log_import.extract import ImportedRun, imported, with_start
+from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
+from tprimat.log_import.inputs import Chunks, Log, is_handed_over
+from tprimat.log_import.named import STANDARD_INPUT, read_small
+from tprimat.log_import.unread import MLPERF_SYSTEM, NO_LOG_BY_NAME, RESULT, SkippedFile
 from tprimat.read import mapped
 from tprimat.read.parsing.headings import headings
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile
@@ -78,14 +81,6 @@ _CODE = re.compile(
 named.
 """
 
-RESULT = "already a result; pass it to compare_results.py"
-"""Why such a file is no log."""
-
-NO_LOG_BY_NAME = "not a log by its name: name it explicitly to import it"
-
-MLPERF_SYSTEM = "part of an MLPerf submission, read with the logs that it belongs to"
-"""Why such a file is no source, whether a directory holds it or the user names it."""
-
 
 @dataclasses.dataclass(frozen=True)
 class LogSource:
@@ -114,14 +109,6 @@ class LogSource:
         if len(self.paths) == 1:
             return self.paths[0]
         return f"{Path(self.paths[0]).parent}/ ({len(self.paths)} files)"
-
-
-@dataclasses.dataclass(frozen=True)
-class SkippedFile:
-    """A skipped file, and why."""
-
-    path: str
-    reason: str
 
 
 Outcome = list[ImportedRun] | tuple[str, str | None, str]
@@ -224,19 +211,12 @@ def _no_log(path: object, reason: str) -> UnreadableError:
     return UnreadableError(path, reason, heading="not-a-training-log")
 
 
-def is_result(head: bytes) -> bool:
-    """Return whether a file that begins so is a result of this program."""
-    return head.lstrip()[:1] == b"{" and any(
-        sign in head[: store.SIGNED_WITHIN] for sign in store.SIGNS
-    )
-
-
 def _why_no_log(path: Path, head: bytes) -> str | None:
     """Return why a file in a directory is no log; None if it may be one."""
     if not head:
         return "is empty"
     first = head.lstrip()[:1]
-    if is_result(head):
+    if store.is_result(head):
         return RESULT
     if first == b"{" and any(
         sign in head for sign in (b'"accelerator_model_name"', b'"scaling_factor"')

@@ -20,8 +20,9 @@ from tprimat.catalog import models
 from tprimat.checks import CONTRADICTION, Finding, physics
 from tprimat.checks.endings import how_ended
 from tprimat.errors import UnreadableError, UsageError
-from tprimat.log_import import bundle, extract, importer, inspection, sources
+from tprimat.log_import import bundle, bundle_names, extract, importer, inspection, sources
 from tprimat.log_import.extract import ImportedRun
+from tprimat.log_import.given import agrees, stated_by
 from tprimat.log_import.inputs import Log
 from tprimat.log_import.load import keys
 from tprimat.notes import OBSERVED
@@ -190,7 +191,7 @@ def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
     """
     found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
     try:
-        values = extract.GivenValues.read_again(msgspec.json.decode(given))
+        values = extract.given_again(msgspec.json.decode(given))
     except (msgspec.ValidationError, UsageError):
         return [], []
     each_read = []
@@ -217,7 +218,7 @@ def _changed(folder: Path) -> Iterator[str]:
             listed = _LISTED.findall(stream.read(_LARGEST_README))
         unlisted.discard(readme)
         for digest, name in listed:
-            file = bundle.place_of(name, readme.parent)
+            file = bundle_names.place_of(name, readme.parent)
             unlisted.discard(file)
             if not file.is_file():
                 yield f"{name} {MISSING}"
@@ -421,7 +422,7 @@ def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
     """Return what was read from the log of a run: the training most like it of those in logs of its
     name.
     """
-    same = [log for log in logs if bundle.log_names(run) & bundle.log_names(log)]
+    same = [log for log in logs if bundle_names.log_names(run) & bundle_names.log_names(log)]
     return min(
         same, key=lambda log: sum(each is not None for each in _with_log(run, log)), default=None
     )
@@ -429,7 +430,7 @@ def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
 
 def _name(log: Run) -> str:
     if log.source and log.source.files:
-        return bundle.bare(log.source.files[0].path)
+        return bundle_names.bare(log.source.files[0].path)
     return "log"
 
 
@@ -536,11 +537,11 @@ def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
     What needed --override is among the overrides of the log as it is read with it; a model's name
     may not need it.
     """
-    given = extract.GivenValues.read_again(run.source.given if run.source else {})
+    given = extract.given_again(run.source.given if run.source else {})
     for name in dict.fromkeys((*(log.source.overrides if log.source else ()), "model")):
         value = getattr(given, name)
-        stated = extract.stated_by(bare, name)
-        if value and stated and not extract.agrees(name, value, stated):
+        stated = stated_by(bare, name)
+        if value and stated and not agrees(name, value, stated):
             yield Difference(_place(name), value, stated, _name(log))
 
 

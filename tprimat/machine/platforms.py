@@ -39,6 +39,11 @@ from tprimat.units import round_figure
 INSTALLED = object()
 """Stands for the installed torch, which is imported when it is needed."""
 
+DESCRIBED = object()
+"""Stands for the installed torch of a command that doesn't train with it: one that is built for no
+GPU isn't imported.
+"""
+
 _DRIVER = {"nvd": nvidia.driver_version, "amd": amd.driver_version}
 _VISIBLE = {
     "cuda": ("CUDA_VISIBLE_DEVICES",),
@@ -81,6 +86,10 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
         torch, problem = torch_build.import_torch()
         if problem:
             notes.append(problem)
+    elif torch is DESCRIBED:
+        torch, problem = torch_build.described_or_imported()
+        if problem:
+            notes.append(problem)
     if torch is None:
         return _without_torch(host, notes)
     stack = torch_build.stack_of(torch)
@@ -107,8 +116,10 @@ def states(host: Host) -> tuple[GpuState, ...]:
 
 def refreshed(machine: Machine, host: Host | None = None) -> Machine:
     """Return the machine with what others hold of its GPUs' memory now."""
-    torch, _ = torch_build.import_torch()
-    if torch is None or not machine.devices:
+    torch = None
+    if machine.devices:
+        torch, _ = torch_build.import_torch()
+    if torch is None:
         return machine
     devices, _ = held_memory.with_held_memory(
         torch, machine.platform, machine.devices, host or Host()

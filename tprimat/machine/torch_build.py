@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from tprimat.catalog import gpus
 from tprimat.errors import INSTALL
 from tprimat.machine.gpu import Device
-from tprimat.machine.host import Host, available_bytes
+from tprimat.machine.host import Host, available_bytes, is_emulated, package_folders
 from tprimat.notes import Note
 from tprimat.results.run import GpuInfo, Platform, SoftwareStack
 from tprimat.units import GB, round_figure
+
+_STATEMENT = re.compile(r"^(\w+)(?:: [\w\[\]]+)? = (?:'([^'\n]*)'|None)$", re.MULTILINE)
+"""In torch/version.py: `__version__ = '2.9.0+cpu'` and `cuda: Optional[str] = None`."""
 
 NOT_INSTALLED = Note("torch-not-installed", {"install": f" ({INSTALL})"})
 
@@ -30,6 +35,33 @@ def import_torch() -> tuple[Any, Note | None]:
     except (ImportError, OSError) as error:
         return None, Note("torch-not-loaded", {"why": first_line(error)})
     return torch, None
+
+
+def described_or_imported() -> tuple[Any, Note | None]:
+    """Return torch as import_torch() does; but one that is built for no GPU as its own file
+    describes it: its version, and that it has neither CUDA nor ROCm.
+
+    Importing torch takes seconds, and such a one is asked nothing further.
+    """
+    if "torch" not in sys.modules and not is_emulated():
+        for folder in package_folders("torch"):
+            stated = _stated(folder / "version.py")
+            if {"__version__", "cuda", "hip"} <= stated.keys():
+                build = SimpleNamespace(
+                    __version__=stated["__version__"], version=SimpleNamespace(**stated)
+                )
+                if stack_of(build) == "cpu":
+                    return build, None
+    return import_torch()
+
+
+def _stated(path: Path) -> dict[str, str | None]:
+    """Return the texts that torch's file of its versions states, by name; None for None."""
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return {}
+    return {name: text or None for name, text in _STATEMENT.findall(content)}
 
 
 def stack_of(torch: Any) -> SoftwareStack:

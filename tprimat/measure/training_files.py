@@ -20,10 +20,9 @@ from tprimat.errors import TensorPrimatError, UsageError
 from tprimat.files import lock_folder, unwritable
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.request import Request
 from tprimat.log_import import extract as log_extract
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.log_import.inputs import Log
 from tprimat.machine.platforms import Machine
 from tprimat.measure.output import TAIL_LINES, OnLine, OnMessage
@@ -34,7 +33,7 @@ from tprimat.record.outcome import of_log
 from tprimat.record.progress import Saved, Step
 from tprimat.redaction import redacted
 from tprimat.results.run import Data, Run
-from tprimat.store import store
+from tprimat.store import start_record, store
 from tprimat.store.history import UNFINISHED
 from tprimat.store.store import StoredRun
 

@@ -21,10 +21,11 @@ import msgspec
 
 from tprimat.analysis import records
 from tprimat.analysis.summary import summarize
+from tprimat.catalog import shapes
 from tprimat.machine.platforms import Machine, detect
 from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.notes import Note, noted
-from tprimat.record import console, nodes, progress, ranks, result, shapes, telemetry
+from tprimat.record import console, nodes, progress, ranks, result, telemetry
 from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
 from tprimat.record.device import own_devices, platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update

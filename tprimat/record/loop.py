@@ -21,10 +21,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from tprimat.catalog import shapes
 from tprimat.errors import UsageError
 from tprimat.files import check_writable
 from tprimat.notes import noted
-from tprimat.record import describe, outcome, shapes
+from tprimat.record import describe, outcome
 from tprimat.record.lifecycle import OnStep, Recording
 from tprimat.record.options import Benchmark, argument_missing, check, is_name
 from tprimat.record.ranks import Process

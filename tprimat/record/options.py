@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
+from tprimat.catalog import shapes
 from tprimat.errors import UsageError
 from tprimat.notes import Note
-from tprimat.record import shapes
 from tprimat.record.clocks import HostClock
 from tprimat.record.lifecycle import OnStep, Options, Recording
 from tprimat.record.ranks import Process

@@ -10,10 +10,11 @@ from pathlib import Path
 import msgspec
 
 from tprimat.analysis.summary import Summary
+from tprimat.catalog import shapes
 from tprimat.errors import TensorPrimatError
 from tprimat.machine.platforms import Machine
 from tprimat.notes import Note, noted
-from tprimat.record import describe, progress, shapes
+from tprimat.record import describe, progress
 from tprimat.results.run import Run, Source
 from tprimat.store import store
 

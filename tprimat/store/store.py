@@ -86,6 +86,11 @@ class Saved(NamedTuple):
     known: bool
 
 
+def is_result(head: bytes) -> bool:
+    """Return whether a file that begins so is a result of this program."""
+    return head.lstrip()[:1] == b"{" and any(sign in head[:SIGNED_WITHIN] for sign in SIGNS)
+
+
 def read(path: Path) -> tuple[Run, ...]:
     """Return the runs of one file, of this version or an earlier tool's.
 

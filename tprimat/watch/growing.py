@@ -21,8 +21,10 @@ from tprimat import files
 from tprimat.checks.endings import how_ended
 from tprimat.errors import UnreadableError
 from tprimat.log_import import importer, recorded, sources
-from tprimat.log_import.extract import GivenValues, ImportedRun
-from tprimat.log_import.inputs import CHUNK, HEAD, LARGEST_WHOLE, STANDARD_INPUT, TAIL
+from tprimat.log_import.extract import ImportedRun
+from tprimat.log_import.given import GivenValues
+from tprimat.log_import.inputs import CHUNK, HEAD, LARGEST_WHOLE, TAIL
+from tprimat.log_import.named import STANDARD_INPUT
 from tprimat.store import store
 from tprimat.store.history import files_below
 

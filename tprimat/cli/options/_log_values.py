@@ -57,7 +57,7 @@ def _add(group: argparse._ActionsContainer, setting: Setting) -> None:
 
 
 def _shape(path: str) -> Any:
-    from tprimat.record import shapes
+    from tprimat.catalog import shapes
 
     return shapes.of_file(path)
 

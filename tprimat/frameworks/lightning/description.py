@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from tprimat.catalog import shapes
 from tprimat.notes import Note, NoteValue, noted
-from tprimat.record import shapes
 from tprimat.record.describe import (
     number,
     of_fp32,

@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
+from tprimat.catalog import shapes
 from tprimat.frameworks.loops import processes, profiled
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.nemo.described import optimizer_of, settings_of, shape_and_scale
 from tprimat.frameworks.request import MOCK, Request
-from tprimat.record import ranks, shapes
+from tprimat.record import ranks
 from tprimat.record.describe import number
 from tprimat.record.options import Benchmark
 from tprimat.record.outcome import stopped_by

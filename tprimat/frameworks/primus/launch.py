@@ -18,18 +18,18 @@ from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks.loops.launch import Loop
-from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.primus.checks import NO_AMD_GPU, preflight
 from tprimat.frameworks.primus.installation import CLI, SCRIPT, from_environment
 from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
 from tprimat.frameworks.primus.resolve import Planner
-from tprimat.frameworks.primus.start_record import StartRecord
 from tprimat.frameworks.request import DEFAULT, Launch, PreflightResult, Request
 from tprimat.machine import host as hosts
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import GpuInfo, ModelConfig
+from tprimat.store import start_record
 from tprimat.store.history import UNFINISHED
+from tprimat.store.start_record import StartRecord
 
 ROCM_VERSION_FILE = "/opt/rocm/.info/version"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from tprimat.catalog import shapes
 from tprimat.notes import Note, noted
-from tprimat.record import shapes
 from tprimat.record.describe import (
     of_fp32,
     optimizer_settings,

@@ -18,7 +18,6 @@ from tprimat import files
 from tprimat.catalog import gpus
 from tprimat.errors import UnreadableError
 from tprimat.notes import Note, noted
-from tprimat.read.parsing.text import Line
 from tprimat.redaction import REMOVED, redacted
 from tprimat.results.fields import JsonObject
 from tprimat.results.result_file import without_secrets
@@ -115,12 +114,12 @@ def not_one(path: Path, error: Exception) -> UnreadableError:
     )
 
 
-def belongs(record: StartRecord, lines: Iterable[Line]) -> bool:
+def belongs(record: StartRecord, lines: Iterable[str]) -> bool:
     """Return whether a log with these first lines belongs to the training of a record."""
     is_shortened = REMOVED in record.experiment
-    first = islice(lines, _LINES_WITH_NAME)
     return any(
-        record.experiment in (redacted(line.text) if is_shortened else line.text) for line in first
+        record.experiment in (redacted(line) if is_shortened else line)
+        for line in islice(lines, _LINES_WITH_NAME)
     )
 
 
