@@ -8,7 +8,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -23,6 +23,21 @@ from tprimat.results.fields import FieldValues
 from tprimat.results.run import PLATFORMS, ModelConfig, Platform, Run, TrainingConfig
 
 CHOICES: dict[str, Platform | None] = {"auto": None, **PLATFORMS}
+
+
+class SharedArguments(TypedDict, total=False):
+    """Arguments of Benchmark that record() passes on as they are."""
+
+    model_name: str | None
+    global_batch_size: int | None
+    micro_batch_size: int | None
+    sequence_length: int | None
+    model_config: Any
+    log_every: int | None
+    label: str | None
+    setup: Run | None
+    quiet: bool
+    on_step: OnStep | None
 
 
 class Benchmark:
