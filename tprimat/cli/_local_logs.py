@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import time
@@ -14,6 +13,7 @@ from tprimat.catalog import models
 from tprimat.cli import extract_primus
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus
+from tprimat.frameworks.request import BenchmarkOptions
 from tprimat.location import REPOSITORY
 from tprimat.log_import import find_logs
 from tprimat.log_import.find_logs import Search
@@ -27,7 +27,7 @@ MOST_NAMED = 6
 """Skipped files that are named; the rest is counted."""
 
 
-def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | None:
+def import_local_logs(options: BenchmarkOptions, machine: Machine) -> int | None:
     """Read the logs that are here, if that is what a command without options means; return the exit
     status.
 

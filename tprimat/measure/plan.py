@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 import os
@@ -19,7 +18,15 @@ from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.nemo.options import under_torchrun
 from tprimat.frameworks.nodes import Node
-from tprimat.frameworks.request import DEFAULT, LAUNCHER, Device, Request, RequestedConfig
+from tprimat.frameworks.request import (
+    DEFAULT,
+    LAUNCHER,
+    BenchmarkOptions,
+    Device,
+    Request,
+    RequestedConfig,
+    SessionOptions,
+)
 from tprimat.machine import held_memory
 from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
@@ -150,7 +157,7 @@ def device_of(machine: Machine) -> Device:
 
 
 def plan_for(
-    options: argparse.Namespace,
+    options: SessionOptions,
     framework: Framework,
     requests: Iterable[Request],
     platform: str,
@@ -175,7 +182,7 @@ def plan_for(
     )
 
 
-def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine) -> Plan:
+def plan_of(options: BenchmarkOptions, framework: Framework, machine: Machine) -> Plan:
     """Return what the options of `benchmark` mean for a framework. Raises UsageError for what it
     can't do.
     """
@@ -222,7 +229,7 @@ def _smallest(trained: set[str]) -> str:
 
 
 def _resolved(
-    options: argparse.Namespace,
+    options: BenchmarkOptions,
     framework: Framework,
     device: Device,
     names: Sequence[str],
@@ -261,7 +268,7 @@ def _resolved(
     return resolved
 
 
-def this_node(options: argparse.Namespace) -> Node | None:
+def this_node(options: BenchmarkOptions) -> Node | None:
     """Return which machine of several this is; None for one, and where torchrun has started the
     processes.
 
@@ -272,7 +279,7 @@ def this_node(options: argparse.Namespace) -> Node | None:
     return several_nodes.this_node(os.environ, options.num_nodes)
 
 
-def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework:
+def choose_framework(options: BenchmarkOptions, machine: Machine) -> Framework:
     """Return the framework that the options name, or the one that trains what they request on this
     machine.
 
@@ -296,7 +303,7 @@ def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework
     )
 
 
-def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:
+def plan_of_several(names: Sequence[str], options: BenchmarkOptions, machine: Machine) -> Plan:
     """Return one plan for several frameworks, or `all` that can run here: for each model, all that
     can train it.
 
@@ -334,7 +341,7 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
     trained = {request.scale for number in embedded for request in plans[number].requests}
     if len(trained) > 1 and options.scale is None and options.match is None:
         # They are compared, and some take more memory than others.
-        options = argparse.Namespace(**{**vars(options), "scale": _smallest(trained)})
+        options = options.but(scale=_smallest(trained))
         for number in embedded:
             plans[number] = plan_of(options, plans[number].frameworks[0], machine)
     return merged(plans, notes)
@@ -360,7 +367,7 @@ def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
     )
 
 
-def given_options(options: argparse.Namespace) -> FieldValues:
+def given_options(options: BenchmarkOptions) -> FieldValues:
     """Return the options as fields of a RequestedConfig; precisions, which may be several,
     aside.
     """
@@ -384,7 +391,7 @@ def given_options(options: argparse.Namespace) -> FieldValues:
 
 
 def requested_config(
-    options: argparse.Namespace, device: Device, framework: Framework, notes: list[str]
+    options: BenchmarkOptions, device: Device, framework: Framework, notes: list[str]
 ) -> tuple[tuple[str, ...], RequestedConfig]:
     """Return models and settings: the options override the result to match; adds what is not as
     there to the notes.

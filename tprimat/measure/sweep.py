@@ -4,8 +4,6 @@ that are left.
 
 from __future__ import annotations
 
-import argparse
-import copy
 import dataclasses
 import hashlib
 import itertools
@@ -18,7 +16,7 @@ from tprimat import console, units
 from tprimat.checks.endings import divergence
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
-from tprimat.frameworks.request import Request
+from tprimat.frameworks.request import BenchmarkOptions, Request
 from tprimat.machine.platforms import Machine
 from tprimat.measure.plan import Plan
 from tprimat.record import recovery
@@ -54,19 +52,17 @@ class Found:
     path: Path
 
 
-def points(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
+def points(options: BenchmarkOptions) -> Iterator[BenchmarkOptions]:
     """Yield the options with one value of each swept option, in the order of the values."""
     values = []
     for name in SWEPT:
         value = getattr(options, name)
         values.append(value if isinstance(value, tuple) else (value,))
     for chosen in itertools.product(*values):
-        point = copy.copy(options)
-        vars(point).update(zip(SWEPT, chosen, strict=True))
-        yield point
+        yield options.but(**dict(zip(SWEPT, chosen, strict=True)))
 
 
-def of_options(plan: Plan, options: argparse.Namespace) -> Plan:
+def of_options(plan: Plan, options: BenchmarkOptions) -> Plan:
     """Return a plan as the options of sweeps change it: resumed, or one configuration of it.
 
     Raises UsageError for a configuration that it doesn't have.

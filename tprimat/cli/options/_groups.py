@@ -8,7 +8,7 @@ from pathlib import Path
 from tprimat.cli.options._parser import Parser, option
 from tprimat.cli.options._training import add_setting, at_least, duration, one_or_several
 from tprimat.frameworks.nemo.defaults import PERFORMANCE, PRESETS
-from tprimat.frameworks.request import DATA, MOCK
+from tprimat.frameworks.request import DATA, MOCK, BenchmarkOptions
 from tprimat.settings.rows import DIVISION
 
 DEFAULT_BUDGET = "30m"
@@ -51,7 +51,7 @@ def add_nodes(group: argparse._ArgumentGroup) -> None:
     option(group, "--mounts A:B,...", "mount more directories in the container")
 
 
-def with_words_of_nodes(options: argparse.Namespace, parser: Parser) -> argparse.Namespace:
+def with_words_of_nodes(options: BenchmarkOptions, parser: Parser) -> BenchmarkOptions:
     """Return options with what the nodes of a Slurm job are told: the words without those for its
     submitter.
     """

@@ -29,7 +29,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks import names as framework_names
 from tprimat.frameworks.nemo.defaults import PRESETS
-from tprimat.frameworks.request import EMBEDDED, PRECISIONS, PROFILERS
+from tprimat.frameworks.request import EMBEDDED, PRECISIONS, PROFILERS, BenchmarkOptions
 
 DEFAULT_TIME_LIMIT = "8m"
 """With two minutes to start, a run ends within ten."""
@@ -65,11 +65,11 @@ class BenchmarkParser(Parser):
     """
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the options; `encdec` says whose they are."""
+        """Parse the options: BenchmarkOptions, or a Namespace of those of the encoder-decoder."""
         words = sys.argv[1:] if args is None else args
         if is_meant(words, os.environ):
             return encdec.parser().parse_args(words)
-        return _groups.with_words_of_nodes(super().parse_args(words, namespace), self)
+        return _groups.with_words_of_nodes(super().parse_args(words, BenchmarkOptions()), self)
 
 
 def parser() -> Parser:
@@ -87,7 +87,6 @@ def parser() -> Parser:
     _groups.add_nemo(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
     _groups.add_search(parser.add_argument_group("tuning"))
     add_output_options(parser, **OF_TRAININGS)
-    parser.set_defaults(encdec=False)
     return parser
 
 

@@ -7,6 +7,7 @@ import argparse
 from tprimat.cli.options import _parser
 from tprimat.cli.options._log_values import add_log_values
 from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.errors import ExitStatus
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
 
@@ -201,7 +202,10 @@ def _add_regression_check(group: argparse._ArgumentGroup) -> None:
     )
     option(group, "--allow METRIC=AMOUNT", argparse.SUPPRESS, dest="threshold", action="append")
     option(
-        group, "--fail-on-inconclusive", "exit with status 6 if more runs are needed (default: 0)"
+        group,
+        "--fail-on-inconclusive",
+        f"exit with status {ExitStatus.INCONCLUSIVE:d} if more runs are needed (default:"
+        f" {ExitStatus.OK:d})",
     )
     option(group, "--summary FILE", "write the result of the check as Markdown, for a pull request")
     option(

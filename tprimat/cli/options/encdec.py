@@ -92,7 +92,6 @@ def parser() -> Parser:
     option(group, "--drop-caches", "drop the data's page cache before each epoch", default=None)
     _add_measuring(parser.add_argument_group("measurement"))
     add_output_options(parser, **OF_TRAININGS)
-    parser.set_defaults(encdec=True)
     return parser
 
 

@@ -7,6 +7,7 @@ import re
 
 from tprimat.cli.options._log_values import add_log_values, add_mapping
 from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.errors import ExitStatus
 
 EPILOG = """\
 In a terminal the display is updated in place; otherwise a line is printed every minute and at every event: the warm-up
@@ -41,13 +42,14 @@ def parser() -> Parser:
     option(
         parser,
         "--max-slowdown PCT",
-        "stop with status 1 if more than PCT slower than --baseline, or than earlier in this run",
+        f"stop with status {ExitStatus.SLOWER:d} if more than PCT slower than --baseline, or than"
+        " earlier in this run",
         type=_percent,
     )
     option(
         parser,
         "--max-stall SECONDS",
-        "stop with status 5 if no step is logged for this long",
+        f"stop with status {ExitStatus.TRAINING_FAILED:d} if no step is logged for this long",
         type=_seconds,
     )
     option(
