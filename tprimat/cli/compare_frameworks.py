@@ -78,5 +78,5 @@ def _of_frameworks(files: list[Loaded], names: Sequence[str]) -> list[Loaded]:
 
 
 def _only(files: Sequence[Loaded], belongs: Callable[[Run], bool]) -> list[Loaded]:
-    kept = [(file, tuple(run for run in file.runs if belongs(run))) for file in files]
+    kept = [(file, tuple(filter(belongs, file.runs))) for file in files]
     return [Loaded(file.name, file.sha256, runs) for file, runs in kept if runs]

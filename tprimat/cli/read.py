@@ -160,7 +160,7 @@ def _report(batch: LogImport) -> int:
     for file in batch.skipped:
         reasons.setdefault(file.reason, []).append(file.path)
     values = console.current().values
-    values["passed_over"] = [dataclasses.asdict(file) for file in batch.skipped]
+    values["passed_over"] = list(map(dataclasses.asdict, batch.skipped))
     values["errors"] = [": ".join(filter(None, error[:2])) for error in batch.errors]
     if batch.skipped:
         info(f"skipped: {counted(len(batch.skipped), 'file')}")

@@ -8,8 +8,6 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from tprimat.analysis.account import blocks
 from tprimat.checks.endings import divergence
 from tprimat.log_import.extract import ImportedRun
@@ -113,15 +111,14 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
     )
     assert one.source is not None
     assert other.source is not None
-    return msgspec.structs.replace(
-        one,
+    return one.but(
         **columns,
         native_metrics=native,
         timeline=times,
         status=other.status,
         status_reason=other.status_reason,
         ending=other.ending,
-        source=msgspec.structs.replace(one.source, files=(*one.source.files, *other.source.files)),
+        source=one.source.but(files=(*one.source.files, *other.source.files)),
         notes=noted((*([cost] if cost else []), goes_on, *notes)),
     )
 
@@ -147,10 +144,10 @@ def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:
     ended = []
     for entry in kept:
         if entry.kind == "end":
-            entry = msgspec.structs.replace(entry, kind="lost", note=idle)
+            entry = entry.but(kind="lost", note=idle)
         ended.append(entry)
     return (
         *ended,
         down,
-        *(msgspec.structs.replace(entry, start=entry.start + shift) for entry in other),
+        *(entry.but(start=entry.start + shift) for entry in other),
     )

@@ -45,6 +45,8 @@ def log_names(run: Run) -> frozenset[str]:
     """Return the names of the logs of a run as a bundle is unpacked to, without the number after
     equal names.
     """
-    files = run.source.files if run.source else ()
-    names = (place_of(bare(file.path), Path()).name for file in files)
-    return frozenset(re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", name) for name in names)
+    names = []
+    for file in run.source_files:
+        name = place_of(bare(file.path), Path()).name
+        names.append(re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", name))
+    return frozenset(names)

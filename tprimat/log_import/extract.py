@@ -112,7 +112,7 @@ def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
         if not run.gpu_info.device_name:
             run = with_inferred_gpu(run)
         run = mlperf_system.inferred(run, Path(log.path).absolute())
-        run = readable(msgspec.structs.replace(run, notes=noted((*run.notes, *doubts))))
+        run = readable(run.but(notes=noted((*run.notes, *doubts))))
         completed_runs.append(dataclasses.replace(training, run=run))
     return completed_runs
 
@@ -163,12 +163,10 @@ def imported(
     warnings += of_family(used.get("model"), run, given)
     assert run.source is not None
     cuts = (Note("log-read-in-part", {"why": log.cut}) for log in logs if log.cut)
-    run = msgspec.structs.replace(
-        run,
+    run = run.but(
         label=given.label or run.label,
         notes=noted((*warnings, *cuts, *run.notes)),
-        source=msgspec.structs.replace(
-            run.source,
+        source=run.source.but(
             overrides=overrides,
             given=as_stated(given),
             files=tuple(log.source_file() for log in logs),
@@ -228,7 +226,7 @@ def _with_directory_model(run: Run, path: str) -> Run:
         return run
     warning = Note("model-from-directory", {"directory": name, "model": row.title})
     notes = (note for note in run.notes if note.code != "model-unnamed")
-    return msgspec.structs.replace(run, model=row.name, notes=noted((warning, *notes)))
+    return run.but(model=row.name, notes=noted((warning, *notes)))
 
 
 def with_inferred_gpu(run: Run) -> Run:
@@ -253,7 +251,7 @@ def with_inferred_gpu(run: Run) -> Run:
         note = Note("gpu-by-memory", {"gpu": name, "gib": gib})
     if name is None or note is None:
         return run
-    run = msgspec.structs.replace(run, notes=noted((note, *run.notes)))
+    run = run.but(notes=noted((note, *run.notes)))
     return with_machine(run, name, None)
 
 
@@ -273,13 +271,9 @@ def with_system(run: Run, log: Path) -> Run:
         json_object((read_small(log.parent / SCALING) or b"").decode("utf-8-sig", "replace")) or {}
     )
     if (value := number(factor.get("scaling_factor"))) is not None and 0 < value < math.inf:
-        run = msgspec.structs.replace(
-            run, native_metrics={**run.native_metrics, "scaling_factor": value}
-        )
+        run = run.but(native_metrics={**run.native_metrics, "scaling_factor": value})
     if of_round := mlperf_system.round_of(log):
-        run = msgspec.structs.replace(
-            run, framework_config={**run.framework_config, "mlperf_round": of_round}
-        )
+        run = run.but(framework_config={**run.framework_config, "mlperf_round": of_round})
     for place in (log.parent, *(folder / "systems" for folder in log.parents[:SYSTEM_LEVELS])):
         chosen = mlperf_system.choose(
             log, sorted(path for path in place.glob("*.json") if path.is_file())

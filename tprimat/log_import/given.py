@@ -8,8 +8,6 @@ import unicodedata
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from tprimat import console
 from tprimat.analysis import flops
 from tprimat.catalog import gpus, models
@@ -174,14 +172,12 @@ def checked(run: Run, given: GivenValues, name: str) -> Run:
             other = "another" if field == "model_shape" else stated
             text = overriding(given, field, other, name)
             assert run.source is not None
-            source = msgspec.structs.replace(
-                run.source, overrides={**run.source.overrides, field: text}
-            )
+            source = run.source.but(overrides={**run.source.overrides, field: text})
             warning = overridden(given, field, other)
-            run = msgspec.structs.replace(run, source=source, notes=noted((warning, *run.notes)))
+            run = run.but(source=source, notes=noted((warning, *run.notes)))
             if field == "model_shape":
                 kept = ModelConfig(trainable_parameters=stated.trainable_parameters)
-                run = msgspec.structs.replace(run, model_config=value.over(kept))
+                run = run.but(model_config=value.over(kept))
             else:
                 named[field] = value
     return with_machine(run, named["gpu"], named["precision"])
@@ -234,11 +230,10 @@ def completed(run: Run, given: GivenValues) -> Run:
     for name, value in used.items():
         warnings.append(from_command_line(OPTIONS[name][1], value, "source"))
     others = (note for note in run.notes if not (shape and note.code == "shape-unstated"))
-    run = msgspec.structs.replace(
-        run,
+    run = run.but(
         model=used.get("model", run.model),
         model_config=config,
-        training_config=msgspec.structs.replace(run.training_config, **sizes),
+        training_config=run.training_config.but(**sizes),
         notes=noted((*warnings, *doubts, *others)),
     )
     return with_machine(run, used.get("gpu"), used.get("precision"))
@@ -295,10 +290,8 @@ def of_family(name: str | None, run: Run, given: GivenValues) -> list[Note]:
 def with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
     """Return a run with the GPU and the precision that are given."""
     if precision:
-        config = msgspec.structs.replace(
-            run.training_config, precision=precision, precision_detail=None
-        )
-        run = msgspec.structs.replace(run, training_config=config)
+        config = run.training_config.but(precision=precision, precision_detail=None)
+        run = run.but(training_config=config)
     if not gpu:
         return run
     stack = next(
@@ -306,11 +299,11 @@ def with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
         run.gpu_info.software_stack,
     )
     platform = PLATFORMS.get(stack or "", run.platform)
-    info = msgspec.structs.replace(run.gpu_info, device_name=gpu, software_stack=stack)
+    info = run.gpu_info.but(device_name=gpu, software_stack=stack)
     if info.gpu_cores is None and (row := gpus.match(info).gpu):
-        info = msgspec.structs.replace(info, gpu_cores=row.cores)
+        info = info.but(gpu_cores=row.cores)
     notes = tuple(note for note in run.notes if note.code != "gpu-unstated")
-    return msgspec.structs.replace(run, platform=platform, gpu_info=info, notes=notes)
+    return run.but(platform=platform, gpu_info=info, notes=notes)
 
 
 def stated_by(run: Run, field: str) -> Any:

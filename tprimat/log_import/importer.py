@@ -9,8 +9,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import import attempts
@@ -86,7 +84,7 @@ class LogImport:
         self._waiting = []
         for each in waiting:
             if self._label:
-                run = readable(msgspec.structs.replace(each.run, label=self._label))
+                run = readable(each.run.but(label=self._label))
             else:
                 run = each.run
             summary = summarize(run)
@@ -105,9 +103,9 @@ class LogImport:
         parts = []
         for part in (source.parent.name, source.stem):
             parts.append(re.sub(r"[^A-Za-z0-9.+-]+", "-", part).strip(".-")[:40])
-        full = "_".join(part for part in parts if part) or "log"
+        full = "_".join(filter(None, parts)) or "log"
         hashes = []
-        for file in run.source.files if run.source else ():
+        for file in run.source_files:
             hashes.append(file.sha256 or file.path)
         hashed = f"{stem}_{full}_{hashlib.sha256(''.join(hashes).encode()).hexdigest()[:8]}"
         names = (stem, f"{stem}_{parts[1] or 'log'}", f"{stem}_{full}", hashed)
@@ -177,14 +175,12 @@ def _same_source(path: Path, run: Run) -> bool:
         earlier = store.read(path)
     except UnreadableError:
         return False
-    current, previous = (each.source.files if each.source else () for each in (run, earlier[0]))
-    alike = any(
+    if len(earlier) > 1 or earlier[0].lines[:1] != run.lines[:1]:
+        return False
+    previous = earlier[0].source_files
+    if len(run.source_files) != len(previous):
+        return False
+    return any(
         one.path == other.path or (one.sha256 is not None and one.sha256 == other.sha256)
-        for one, other in zip(current, previous, strict=False)
-    )
-    return (
-        len(earlier) == 1
-        and len(current) == len(previous)
-        and alike
-        and earlier[0].lines[:1] == run.lines[:1]
+        for one, other in zip(run.source_files, previous, strict=True)
     )

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-
 from tprimat.errors import UnreadableError
 from tprimat.log_import.bundle_names import log_names, names_a_bundle
 from tprimat.log_import.given import NOTHING_GIVEN, GivenValues, completed
@@ -89,11 +87,10 @@ def keys(run: Run, *, is_packed: bool) -> set[tuple[object, ...]]:
     """Return what a run has in common with the result that was made of its log: the steps, and
     hashes or names.
     """
-    if run.source:
-        hashes = frozenset(file.sha256 for file in run.source.files)
-    else:
-        hashes = frozenset()
-    return {(each, tuple(run.steps)) for each in (hashes, is_packed and log_names(run)) if each}
+    origins = [frozenset(file.sha256 for file in run.source_files)]
+    if is_packed:
+        origins.append(log_names(run))
+    return {(origin, tuple(run.steps)) for origin in origins if origin}
 
 
 def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loaded]:
@@ -136,9 +133,7 @@ def _toldapart(files: list[Loaded]) -> list[Loaded]:
         if not has_pseudonym(run):
             return run
         name = f"{shown[folder_of[file.name]]}/{run.environment.hostname}"
-        return msgspec.structs.replace(
-            run, environment=msgspec.structs.replace(run.environment, hostname=name)
-        )
+        return run.but(environment=run.environment.but(hostname=name))
 
     if len(shown) < 2:
         return files
@@ -198,10 +193,7 @@ def _completed(file: Loaded, given: GivenValues) -> Loaded:
     if given == NOTHING_GIVEN:
         return file
     values = given.of(file.name)
-    runs = (
-        completed(msgspec.structs.replace(run, label=given.label or run.label), values)
-        for run in file.runs
-    )
+    runs = (completed(run.but(label=given.label or run.label), values) for run in file.runs)
     return dataclasses.replace(file, runs=tuple(runs))
 
 

@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from tprimat.errors import ExitStatus, TensorPrimatError, most_severe
 from tprimat.redaction import PSEUDONYM
 from tprimat.results.result_file import Loaded
@@ -66,5 +64,5 @@ def moved(run: Run, named: Callable[[str], str]) -> Run:
     """Return a run whose sources have other names."""
     if run.source is None:
         return run
-    files = tuple(msgspec.structs.replace(file, path=named(file.path)) for file in run.source.files)
-    return msgspec.structs.replace(run, source=msgspec.structs.replace(run.source, files=files))
+    files = tuple(file.but(path=named(file.path)) for file in run.source.files)
+    return run.but(source=run.source.but(files=files))

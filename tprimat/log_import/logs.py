@@ -53,7 +53,7 @@ def load(
         live = []
         for file in beside:
             for run in file.runs:
-                if run.source and run.source.kind == "live":
+                if run.is_live:
                     live.append((file, run))
         logs = _without_own(_without_read(logs, beside), [file for file, _ in live])
         if logs and any(run.session is None for _, run in live):
@@ -73,7 +73,7 @@ def load(
         for item in merged:
             of_title.setdefault(item.title, []).append(item.run)
         for title, of_log in of_title.items():
-            hashes = [file.sha256 for run in of_log if run.source for file in run.source.files]
+            hashes = [file.sha256 for run in of_log for file in run.source_files]
             inputs.logs.add(title)
             inputs.files.append(inputs.hidden(Loaded(title, hashes[0] or "", tuple(of_log))))
     paths: dict[str, list[str]] = {}
@@ -98,10 +98,9 @@ def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[L
     digests = set()
     for result in beside:
         for run in result.runs:
-            files = run.source.files if run.source else ()
             # A log of several files has the size of all.
-            whole = sum(file.bytes or 0 for file in files)
-            for file in files:
+            whole = sum(file.bytes or 0 for file in run.source_files)
+            for file in run.source_files:
                 known |= {(Path(file.path).name, size) for size in (file.bytes, whole)}
                 digests.add(file.sha256)
     others = []

@@ -23,8 +23,6 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
-
 from tprimat import read
 from tprimat.errors import (
     INSTALL_ANALYSIS,
@@ -393,14 +391,14 @@ def _named(
         names = [names[place] or Path(title).name]
     named = []
     for training, name in zip(found, names, strict=True):
-        run = msgspec.structs.replace(training.run, label=training.run.label or name)
+        run = training.run.but(label=training.run.label or name)
         named.append(dataclasses.replace(training, run=readable(run)))
     return named
 
 
 def _headings(found: list[ImportedRun], source: LogSource) -> Sequence[str | None]:
     """Return what stands above each training of a text that holds several."""
-    records = [[line for line in each.run.lines if line] for each in found]
+    records = [list(filter(None, each.run.lines)) for each in found]
     if len(found) < 2 or not all(records) or not 0 < (source.size or 0) <= LONGEST_PAGE:
         return [None] * len(found)
     lines = [line.text for line in Log(source.paths[0]).lines()]

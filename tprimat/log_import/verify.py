@@ -145,7 +145,7 @@ def verify(path: Path) -> Verification:
         if not results:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
         stated = list(itertools.chain(*map(store.read, results)))
-        is_live = any(run.source and run.source.kind == "live" for run in stated)
+        is_live = any(run.is_live for run in stated)
         if len({_as_json(run.source.given) for run in stated if run.source}) > MOST_STATED:
             raise UnreadableError(path, "more stated values than logs have", heading="not-a-result")
         read = functools.cache(functools.partial(_read, folder))
@@ -269,7 +269,7 @@ def _verified(
         # A result of schema 1 says which values the user set, not to what. A directory may have
         # named the model, and a copy has none.
         is_named = original is False and log and log.model_config.num_layers
-        of_user = {_place(option) for option in source.overrides}
+        of_user = set(map(_place, source.overrides))
         if is_named:
             of_user.add(_place("model"))
         wrong: list[Difference] = []
@@ -323,10 +323,9 @@ def _with_steps(
         *_fields("steady", stated, summary.steady.known(), "its steps"),
     ]
     mean = summary.performance.avg_step_time_seconds
-    is_live = run.source is not None and run.source.kind == "live"
     # Of several runs each has a console; another version may cut other steps, and three decimals
     # are printed.
-    if is_live and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
+    if run.is_live and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
         compared.append(Difference("mean step time", mean, min(consoles), "its console"))
     return compared
 
@@ -412,7 +411,7 @@ def _top_level(file: ResultFile) -> Difference | None:
         names = {*RECORD_FIELDS, "steady", "performance_metrics"} - {"warnings", "notes"}
         return [getattr(run, name) for name in sorted(names)]
 
-    same = not file.runs or values(file) in [values(run) for run in file.runs]
+    same = not file.runs or values(file) in list(map(values, file.runs))
     if same:
         return None
     return Difference("top level", "a run of its own", "one of `runs`", "its runs")

@@ -15,8 +15,6 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary
 from tprimat.machine.host import Host
 from tprimat.results.fields import FieldValues
@@ -182,9 +180,7 @@ class Reader:
             "pids": _pids(ask("amdsmi_get_gpu_process_list", handle)),
             "throttle": self._throttle_reasons(state.id or "", metrics) or None,
         }
-        return msgspec.structs.replace(
-            state, **{name: value for name, value in answers.items() if value is not None}
-        )
+        return state.but(**{name: value for name, value in answers.items() if value is not None})
 
     def _energy_j(self, handle: Any) -> float | None:
         counter = _mapping(self._smi.ask("amdsmi_get_energy_count", handle))
@@ -398,7 +394,7 @@ def _rows(text: str | None) -> list[Values]:
     if isinstance(gpus, Mapping):
         gpus = next((each for each in gpus.values() if isinstance(each, list)), None)
     if isinstance(gpus, list):
-        return [_mapping(gpu) for gpu in gpus]
+        return list(map(_mapping, gpus))
     return []
 
 

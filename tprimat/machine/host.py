@@ -101,7 +101,7 @@ def installed_version(package: str) -> str | None:
 def package_folders(name: str) -> list[Path]:
     """Return the directories of a package; none if it isn't installed. Imports nothing."""
     spec = importlib.util.find_spec(name)
-    return [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
+    return list(map(Path, (spec and spec.submodule_search_locations) or ()))
 
 
 def vendor_library(name: str) -> Any | None:

@@ -11,8 +11,6 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary
 from tprimat.machine.host import Host
 from tprimat.results.fields import FieldValues
@@ -152,7 +150,7 @@ class Reader:
         answering = []
         for state in states:
             if state.id:
-                state = msgspec.structs.replace(state, xids=tuple(xids.get(state.id, ())))
+                state = state.but(xids=tuple(xids.get(state.id, ())))
                 answering.append(state)
         return tuple(answering)
 

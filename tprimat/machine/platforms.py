@@ -16,8 +16,6 @@ import warnings as python_warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.location import REPOSITORY
 from tprimat.machine import amd, held_memory, nvidia, torch_build
 from tprimat.machine import host as hosts
@@ -101,7 +99,7 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
             return dataclasses.replace(machine, unusable_gpu="; ".join(sentences(problems)))
         return machine
     notes += _device_notes(devices)
-    info = msgspec.structs.replace(devices[0].info, device_count=len(devices))
+    info = devices[0].info.but(device_count=len(devices))
     return _machine(
         host, PLATFORMS[stack], info, notes, torch_build.versions(torch, stack, host), devices
     )
@@ -149,7 +147,7 @@ def _devices(
         python_warnings.simplefilter("always")
         try:
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-            properties = [torch.cuda.get_device_properties(index) for index in range(count)]
+            properties = list(map(torch.cuda.get_device_properties, range(count)))
             failure = torch_build.without_kernels(torch, properties) if stack == "cuda" else None
         except (RuntimeError, AssertionError) as error:
             failure = Note("torch-refuses-gpu", {"why": first_line(error)})
@@ -293,8 +291,7 @@ def _without_torch(host: Host, notes: list[Note]) -> Machine:
     # AMD's driver has no name for most GPUs that a training would report.
     states = nvidia.states(host) if stack == "cuda" else ()
     if states:
-        info = msgspec.structs.replace(
-            info,
+        info = info.but(
             device_name=states[0].name,
             device_count=len(states),
             total_memory_gb=round_figure(states[0].memory_total_gb),

@@ -178,7 +178,7 @@ def versions(torch: Any, stack: str, host: Host) -> dict[str, str]:
     with contextlib.suppress(AttributeError, ImportError, RuntimeError):
         numbers = torch.cuda.nccl.version()
         if isinstance(numbers, tuple):
-            text = ".".join(str(number) for number in numbers)
+            text = ".".join(map(str, numbers))
         else:
             text = str(numbers)
         libraries["rccl" if stack == "rocm" else "nccl"] = text

@@ -13,8 +13,6 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import msgspec
-
 from tprimat import console
 from tprimat.errors import TensorPrimatError, UsageError
 from tprimat.files import lock_folder, unwritable
@@ -192,16 +190,14 @@ def _completed(
         "timestamp": run.timestamp or _started(run),
         "training_config": run.training_config.over(requested),
         "model_config": run.model_config.over(recipe.shape_of(request)),
-        "gpu_info": run.gpu_info.over(
-            msgspec.structs.replace(machine.gpu_info, device_count=request.num_gpus)
-        ),
+        "gpu_info": run.gpu_info.over(machine.gpu_info.but(device_count=request.num_gpus)),
         "environment": run.environment.over(machine.environment),
         "data": run.data.over(Data(kind=framework.data)),
         "status": outcome.status,
         "status_reason": outcome.reason,
         "ending": outcome.ending,
     }
-    return msgspec.structs.replace(run, **changes)
+    return run.but(**changes)
 
 
 def _started(run: Run) -> str:

@@ -19,8 +19,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
 from tprimat.catalog import shapes
 from tprimat.errors import UsageError
 from tprimat.files import check_writable
@@ -266,8 +264,7 @@ class LoopRecorder(Benchmark):
         return Run(
             framework=self._framework,
             model_config=shape or ModelConfig(),
-            training_config=msgspec.structs.replace(
-                sizes,
+            training_config=sizes.but(
                 max_steps=self._max_steps,
                 num_gpus=recording.process.world_size,
                 precision=precision,

@@ -10,8 +10,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
-import msgspec
-
 from tprimat.catalog import shapes
 from tprimat.errors import UsageError
 from tprimat.notes import Note
@@ -123,8 +121,7 @@ class Benchmark:
                 "setup", type(setup).__name__, is_setup, "a tprimat.results.run.Run without records"
             )
             shape = ModelConfig() if model_config is None else shapes.model_config_of(model_config)
-        known = msgspec.structs.replace(
-            known,
+        known = known.but(
             model=model_name or model or known.model,
             label=label or known.label,
             model_config=shape.over(known.model_config),

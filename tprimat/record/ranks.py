@@ -88,7 +88,7 @@ class Process:
 
         gathered = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(gathered, op=dist.ReduceOp.MAX)
-        return [float(value) for value in gathered]
+        return list(map(float, gathered))
 
     def agree(self, vote: bool) -> bool:
         """Return whether any process votes yes; to be called by all of them."""

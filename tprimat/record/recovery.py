@@ -183,8 +183,7 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
         raise ValueError("the journal ends before the configuration")
     setup = _updated(setup, updates)
     outcome = RUNNING if is_living else KILLED
-    run = msgspec.structs.replace(
-        setup,
+    run = setup.but(
         status=outcome.status,
         status_reason=outcome.reason,
         ending=outcome.ending,
@@ -237,8 +236,7 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
     for count, update in enumerate(updates, 1):
         if update.native_metrics is not None:
             covered = count
-            setup = msgspec.structs.replace(
-                setup,
+            setup = setup.but(
                 native_metrics=update.native_metrics,
                 breakdown=update.breakdown or {},
                 notes=update.notes or (),
@@ -248,7 +246,7 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
         stale = Note("epochs-uncovered", {"covered": covered, "epochs": len(updates)})
         notes = noted((*notes, stale))
     epochs = (*setup.epochs, *(update.epoch for update in updates))
-    return msgspec.structs.replace(setup, epochs=epochs, notes=notes)
+    return setup.but(epochs=epochs, notes=notes)
 
 
 def _recover_one(path: Path, folder: Path, ended: str | None) -> Recovered | None:

@@ -7,8 +7,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import msgspec
-
 from tprimat.analysis.summary import Summary
 from tprimat.catalog import shapes
 from tprimat.errors import TensorPrimatError
@@ -62,8 +60,7 @@ def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
     shape = known.model_config.over(shown.model_config)
     compiled = describe.is_compiled(module)
     seen = {} if compiled is None else {"torch_compile": compiled}
-    return msgspec.structs.replace(
-        known,
+    return known.but(
         **progress.given(os.environ),
         notes=noted((*known.notes, *shown.notes, *contradictions(known, shown))),
         source=known.source or Source(kind="live", command=tuple(sys.orig_argv)),

@@ -39,10 +39,19 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Value = Annotated[float, msgspec.Meta(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 
+AnyFixed = TypeVar("AnyFixed", bound="Fixed")
 AnySection = TypeVar("AnySection", bound="Section")
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+class Fixed(msgspec.Struct, frozen=True):
+    """A struct that never changes; but() makes another one."""
+
+    def but(self: AnyFixed, **changes: Any) -> AnyFixed:
+        """Return the same with other values of these fields."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class Section(Fixed, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A group of fields. None means unknown; the reason is in the run's warnings."""
 
     def known(self) -> JsonObject:
@@ -58,4 +67,4 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=F
         states.
         """
         stated = {name: value for name, value in self.known().items() if value not in ((), {})}
-        return msgspec.structs.replace(other, **stated)
+        return other.but(**stated)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from tprimat.results.conditions import Preflight
-from tprimat.results.fields import Natural, NonNegative
+from tprimat.results.fields import Fixed, Natural, NonNegative
 from tprimat.results.run import Platform
 from tprimat.units import round_figure
 
@@ -37,7 +37,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     shape: str | None = None
 
 
-class DevicePreflight(msgspec.Struct, frozen=True, kw_only=True):
+class DevicePreflight(Fixed, frozen=True, kw_only=True):
     """One device, measured by one process while all others were measured too.
 
     Attributes:
@@ -62,7 +62,7 @@ class DevicePreflight(msgspec.Struct, frozen=True, kw_only=True):
     clock_under_load_mhz: NonNegative | None = None
 
 
-class NodePreflight(msgspec.Struct, frozen=True, kw_only=True):
+class NodePreflight(Fixed, frozen=True, kw_only=True):
     """One machine, by its first process.
 
     Attributes:
@@ -118,7 +118,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     device: str | None = None
 
 
-class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
+class PreflightFile(Fixed, frozen=True, kw_only=True):
     """Everything that a preflight measured."""
 
     schema: Literal["preflight/1"] = "preflight/1"

@@ -28,6 +28,7 @@ from tprimat.results.fields import (
     SHORTEST_STEP,
     Count,
     Figures,
+    Fixed,
     Natural,
     NonNegative,
     Positive,
@@ -380,7 +381,7 @@ class PerformanceMetrics(Section, frozen=True, kw_only=True):
     ] = None
 
 
-class _Series(msgspec.Struct, frozen=True, kw_only=True):
+class _Series(Fixed, frozen=True, kw_only=True):
     """One entry per record; all of one length, None if a record has none."""
 
     steps: Annotated[tuple[Count, ...], "number of the optimizer step, from 1"] = ()
@@ -520,6 +521,18 @@ class Run(RunRecord, frozen=True, kw_only=True):
     def told(self, *codes: str) -> tuple[str, ...]:
         """Return the sentences of its notes with one of these codes."""
         return tuple(words(note) for note in self.notes if note.code in codes)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it was recorded while it trained, not read from a log."""
+        return self.source is not None and self.source.kind == "live"
+
+    @property
+    def source_files(self) -> tuple[SourceFile, ...]:
+        """The files that it was read from; none if that is unknown."""
+        if self.source is None:
+            return ()
+        return self.source.files
 
     @property
     def tokens_per_step(self) -> int | None:

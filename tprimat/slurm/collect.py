@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from tprimat import console
 from tprimat.analysis.summary import summarize
 from tprimat.errors import ExitStatus, UsageError
@@ -204,7 +202,7 @@ def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun:
         machine = Machine(request.platform, GpuInfo(), Environment())
 
         def complete(run: Run) -> Run:
-            run = msgspec.structs.replace(run, **known)
+            run = run.but(**known)
             if request.num_nodes > 1:
                 return nodes.added(run, job.folder / "nodes", request.num_nodes)
             return run

@@ -7,8 +7,6 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-import msgspec
-
 from tprimat import console, frameworks
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
@@ -41,7 +39,7 @@ def submit(options: BenchmarkOptions) -> int:
             hint="use --profile torch",
             heading="profile",
         )
-    jobs = [_job(point) for point in points]
+    jobs = list(map(_job, points))
     # Only now: what is wrong with any of them is known before the first one is submitted.
     statuses = [_submit(point, *job) for point, job in zip(points, jobs, strict=True)]
     return next(filter(None, statuses), ExitStatus.OK)
@@ -87,7 +85,7 @@ def _submit(options: BenchmarkOptions, job: SlurmJob, on_each: int | None) -> in
     path.chmod(0o755)
     submitted.write()
     job_id = client.submit(path)
-    submitted = Job(submitted.folder, msgspec.structs.replace(submitted.description, job_id=job_id))
+    submitted = Job(submitted.folder, submitted.description.but(job_id=job_id))
     submitted.write()
     command = f"tprimat collect {job_id}"
     if options.output_dir != collect.DEFAULT_DIR:

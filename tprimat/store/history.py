@@ -34,7 +34,7 @@ def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[P
         if path.is_symlink():
             real = Path(os.path.realpath(path))
             place = Path(os.path.realpath(path.parent))
-            if place.is_relative_to(real) or any(real.is_relative_to(root) for root in roots):
+            if place.is_relative_to(real) or any(map(real.is_relative_to, roots)):
                 return False
             roots.append(str(real))
         return True

@@ -133,7 +133,7 @@ class _LegacyFile:
         )
         self._check_printed_values(training.max_steps)
         self._note_missing(timed=from_log or by_callback)
-        return msgspec.structs.replace(run, notes=noted(self.notes))
+        return run.but(notes=noted(self.notes))
 
     def _note(self, code: str, **fields: NoteValue) -> None:
         self.notes.append(Note(code, fields))
@@ -254,7 +254,7 @@ class _LegacyFile:
             self._note(
                 "legacy-cores-ignored", cores=info.gpu_cores, gpu=card.title, actual=card.cores
             )
-            return msgspec.structs.replace(info, gpu_cores=None)
+            return info.but(gpu_cores=None)
         return info
 
     def _training_config(self) -> TrainingConfig:
@@ -356,7 +356,7 @@ class _LegacyFile:
         if self.stated.training_config.num_gpus is None and devices is not None:
             self._note("legacy-gpus-assumed", devices=devices)
         if self.unread:
-            names = [_quoted(name) for name in self.unread[:8]]
+            names = list(map(_quoted, self.unread[:8]))
             if len(self.unread) > 8:
                 names.append("…")
             self._note("legacy-unused", names=", ".join(names))

@@ -146,19 +146,16 @@ def applied(run: Run, record: StartRecord) -> Run:
         ):
             fields = {"field": name, "recorded": recorded, "logged": logged}
             ignored = Note("start-record-contradicts", fields)
-            return msgspec.structs.replace(run, notes=noted((*run.notes, ignored)))
-    training = run.training_config.over(
-        msgspec.structs.replace(record.training_config, **dict.fromkeys(_NOT_FILLED))
-    )
+            return run.but(notes=noted((*run.notes, ignored)))
+    training = run.training_config.over(record.training_config.but(**dict.fromkeys(_NOT_FILLED)))
     parallelism = run.parallelism_config.over(record.parallelism_config)
     changes: JsonObject = {
         # The log of Primus' torchtitan is one of torchtitan's.
         "framework": "primus",
         "framework_config": {**record.framework_config, **run.framework_config},
         "platform": run.platform or record.platform,
-        "gpu_info": run.gpu_info.over(msgspec.structs.replace(record.gpu_info, device_count=None)),
-        "environment": msgspec.structs.replace(
-            run.environment.over(record.environment),
+        "gpu_info": run.gpu_info.over(record.gpu_info.but(device_count=None)),
+        "environment": run.environment.over(record.environment).but(
             versions={**run.environment.versions, **record.environment.versions},
         ),
         "training_config": training,
@@ -187,5 +184,5 @@ def applied(run: Run, record: StartRecord) -> Run:
     if configured:
         notes.append(Note("from-start-record", {"facts": ", ".join(configured)}))
     if run.source is not None and not run.source.command:
-        changes["source"] = msgspec.structs.replace(run.source, command=record.command)
-    return msgspec.structs.replace(run, notes=noted(notes), **changes)
+        changes["source"] = run.source.but(command=record.command)
+    return run.but(notes=noted(notes), **changes)

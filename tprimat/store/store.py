@@ -295,7 +295,7 @@ def amend(path: Path, mark: str, **changes: Any) -> Run | None:
         changes = hosts.hidden(changes, hosts.Hosts(path.parent, is_locked=True))
         for index, run in enumerate(runs):
             if fingerprint(run) == mark:
-                changed = msgspec.structs.replace(run, **changes)
+                changed = run.but(**changes)
                 _write(path, as_file((*runs[:index], changed, *runs[index + 1 :])))
                 return changed
     return None
@@ -385,7 +385,7 @@ def as_file(runs: Sequence[Run], known: tuple[Run, Summary] | None = None) -> Re
 
     The summary that is known, with its run, is not computed again.
     """
-    if len({setup_key(run) for run in runs}) != 1:
+    if len(set(map(setup_key, runs))) != 1:
         raise ValueError("runs of different configurations cannot share a file")
     are_unlike = len({run.training_config for run in runs}) > 1
     recorded = []

@@ -6,8 +6,6 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 
-import msgspec
-
 from tprimat.analysis import efficiency, records
 from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
 from tprimat.checks import physics
@@ -183,15 +181,13 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
     is none.
     """
     # An incomplete run isn't compared; that this one isn't over is said with its ratio.
-    ended = msgspec.structs.replace(
-        state.run, status="complete", status_reason=None, ending=None, label=WATCHED
-    )
+    ended = state.run.but(status="complete", status_reason=None, ending=None, label=WATCHED)
     files = []
     for file in baseline:
         files.append(
             dataclasses.replace(
                 file,
-                runs=tuple(msgspec.structs.replace(run, label=BASELINE) for run in file.runs),
+                runs=tuple(run.but(label=BASELINE) for run in file.runs),
             )
         )
     comparison = compare([*files, Loaded(WATCHED, "", (ended,))])

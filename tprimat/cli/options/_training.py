@@ -102,7 +102,7 @@ def add_numbers(group: argparse._ActionsContainer, *numbers: tuple[str, int, str
 
 def several(read: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:
     """Return a reader of numbers with commas between them."""
-    return lambda text: tuple(dict.fromkeys(read(part) for part in text.split(",")))
+    return lambda text: tuple(dict.fromkeys(map(read, text.split(","))))
 
 
 def one_or_several(read: Callable[[str], int]) -> Callable[[str], int | tuple[int, ...]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from tprimat import units
 from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK
@@ -157,8 +155,7 @@ class EpochRecorder(LoopRecorder):
                 "reading_workers": request.workers * request.num_gpus,
             }
         parts = {"data_wait_s": total.data_wait_s, "compute_s": total.wall_s - total.data_wait_s}
-        return msgspec.structs.replace(
-            run,
+        return run.but(
             memory_metrics=self.memory or run.memory_metrics,
             native_metrics={**_rounded(metrics)},
             breakdown=_rounded(

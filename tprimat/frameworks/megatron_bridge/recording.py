@@ -11,8 +11,6 @@ import math
 import os
 from typing import Any
 
-import msgspec
-
 from tprimat.catalog import shapes
 from tprimat.frameworks.loops import processes, profiled
 from tprimat.frameworks.loops.time_limit import TimeLimit
@@ -112,9 +110,7 @@ class BridgeBenchmark(Benchmark):
         """Add the settings that ran, and mark the profiled steps."""
         shape, scale = shape_and_scale(run.model_config, self.request)
         return self._window.noted(
-            msgspec.structs.replace(
-                run, framework_config=self._settings, model_config=shape, scale=scale
-            )
+            run.but(framework_config=self._settings, model_config=shape, scale=scale)
         )
 
 

@@ -19,8 +19,6 @@ import os
 import struct
 from pathlib import Path
 
-import msgspec
-
 from tprimat import files
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.loops.tokens import TokenSource
@@ -58,7 +56,7 @@ def described(request: Request) -> Data:
     if request.data != TOKENS:
         return Data(kind=MOCK)
     data = recipe.of(request).source.described(_sequences(request), request.sequence_length)
-    return msgspec.structs.replace(data, kind=TOKENS)
+    return data.but(kind=TOKENS)
 
 
 def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int) -> None:

@@ -67,7 +67,7 @@ def parsed(text: str) -> Any:
 def fields(owner: Any) -> list[str]:
     """Return the names of what a configuration can be given; none for anything else."""
     if isinstance(owner, (list, tuple)):
-        return [str(index) for index in range(len(owner))]
+        return list(map(str, range(len(owner))))
     target = getattr(owner, "__fn_or_cls__", None)
     if target is None:
         return []

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.frameworks.loops.processes import vote_of_the_first
 from tprimat.frameworks.loops.requested import RequestedBenchmark
 from tprimat.frameworks.nemo import data
@@ -82,10 +80,9 @@ class NemoBenchmark(RequestedBenchmark):
         run = super().completed(run)
         native = dict(run.native_metrics)
         if self._native and run.steps:
-            native[NATIVE] = tuple(self._native.get(step) for step in run.steps)
+            native[NATIVE] = tuple(map(self._native.get, run.steps))
         shape, scale = shape_and_scale(run.model_config, self.request)
-        return msgspec.structs.replace(
-            run,
+        return run.but(
             native_metrics=native,
             framework_config=self._settings,
             model_config=shape,

@@ -20,8 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UnreadableError, missing_package
@@ -202,12 +200,12 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         and shape.vocab_size is not None
     ):
         # NullTokenizer adds one token, for the end of a document.
-        shape = msgspec.structs.replace(shape, vocab_size=shape.vocab_size + 1)
+        shape = shape.but(vocab_size=shape.vocab_size + 1)
     meant = models.recognize(configuration.model or "")
     if meant is not None and shape.vocab_size is None:
         # The tokenizer will state the vocabulary: of the model of this name, if the widths are its
         # own.
-        completed = msgspec.structs.replace(shape, vocab_size=meant.shape.vocab_size)
+        completed = shape.but(vocab_size=meant.shape.vocab_size)
         shape = completed if models.with_shape(completed) is meant else shape
     switches = megatron_setup.switches(stated)
     if configuration.framework == torchtitan.NAME:
@@ -223,7 +221,7 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         model=model,
         scale=scale,
         model_config=shape,
-        training_config=msgspec.structs.replace(sizes, num_gpus=num_gpus, seed=None),
+        training_config=sizes.but(num_gpus=num_gpus, seed=None),
         parallelism_config=spread,
         optimizer=optimizer_of(fields),
         framework_config=switches,

@@ -11,8 +11,6 @@ import shlex
 import shutil
 from pathlib import Path
 
-import msgspec
-
 from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UsageError
@@ -229,7 +227,7 @@ def _record(request: PrimusTraining, command: Launch, machine: Machine) -> Start
         started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         platform="amd" if amd else None,
         gpu_info=machine.gpu_info if amd else GpuInfo(),
-        environment=msgspec.structs.replace(machine.environment, versions=versions),
+        environment=machine.environment.but(versions=versions),
         model=request.setup.model or request.model,
         command=command.argv,
         **{

@@ -7,8 +7,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-import msgspec
-
 from tprimat.analysis.summary import summarize
 from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.machine.telemetry.trace import REPLAYED, Sample, Trace
@@ -52,8 +50,7 @@ def disturbance(samples: Sequence[Sample], start: float, end: float) -> Disturba
     )
     if not states:
         return disturbed
-    return msgspec.structs.replace(
-        disturbed,
+    return disturbed.but(
         load_average_at_start=states[0].load_average,
         cpu_frequency_mhz=states[-1].frequency_mhz,
     )
@@ -82,9 +79,9 @@ def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> 
     if trace is None or not steps.steps or len(trace.samples) < 2:
         if trace is not None:
             unknown.append("fewer than two readings during the training")
-        return msgspec.structs.replace(run, telemetry=Telemetry(unknown=tuple(unknown)))
+        return run.but(telemetry=Telemetry(unknown=tuple(unknown)))
     if REPLAYED in unknown:
-        run = msgspec.structs.replace(run, notes=noted((*run.notes, Note("telemetry-replayed"))))
+        run = run.but(notes=noted((*run.notes, Note("telemetry-replayed"))))
     return with_trace(run, steps, trace, processes_here, tuple(unknown))
 
 
@@ -99,18 +96,16 @@ def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run
     known = joined(run, whole, sampler, run.num_gpus or 1)
     issues = []
     for issue in known.telemetry.issues:
-        stepless = msgspec.structs.replace(issue, first_step=None, last_step=None)
+        stepless = issue.but(first_step=None, last_step=None)
         if stepless not in issues:
             issues.append(stepless)
     figures = {}
     for name, value in known.energy_metrics.items():
         if name not in _OF_STEADY_STEPS:
             figures[name] = value
-    return msgspec.structs.replace(
-        known,
+    return known.but(
         energy_metrics=figures,
-        telemetry=msgspec.structs.replace(
-            known.telemetry,
+        telemetry=known.telemetry.but(
             energy_code=known.telemetry.energy_code and "no-step-times",
             energy_reason="the log doesn't state when its steps ran",
             energy_covers=None,
@@ -154,11 +149,8 @@ def with_trace(
         if trace.header.gpus:
             covers = "the GPUs that train"
             excludes = EXCLUDED_BY_GPUS
-        telemetry = msgspec.structs.replace(
-            telemetry, energy_covers=covers, energy_excludes=excludes
-        )
-    return msgspec.structs.replace(
-        run,
+        telemetry = telemetry.but(energy_covers=covers, energy_excludes=excludes)
+    return run.but(
         telemetry=telemetry,
         energy_metrics={
             **run.energy_metrics,

@@ -276,7 +276,7 @@ def _from_power(
 
 def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
     parts = [counter.between(start, end) for start, end in steady.intervals()]
-    joules, error = (sum(values) for values in zip(*parts, strict=True))
+    joules, error = map(sum, zip(*parts, strict=True))
     if joules <= 0:
         return Energy("counter-stuck", f"the energy counter of {name} doesn't change")
     if error > LARGEST_ERROR * joules:

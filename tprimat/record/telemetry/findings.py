@@ -14,8 +14,6 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
-import msgspec
-
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import Sample, Trace
 from tprimat.record.telemetry.energy import short_id
@@ -158,8 +156,8 @@ class _Events:
             step, _ = self.steps.steps_between(at, at)
             issue = _clock_change("clock-change", "clock", step, before, after)
             if len(self.rows) > 1 and len(devices) == 1:
-                issue = msgspec.structs.replace(issue, device=devices[0])
-            yield msgspec.structs.replace(issue, text=issue.text + self._on(devices))
+                issue = issue.but(device=devices[0])
+            yield issue.but(text=issue.text + self._on(devices))
 
     def slower_gpus(self) -> Iterator[TelemetryIssue]:
         """Yield GPUs whose clock is below that of the others."""
@@ -260,7 +258,7 @@ class _Events:
             fields["device"] = devices[0]
         first_step, last_step = window
         issue = TelemetryIssue(code=code, text=text, first_step=first_step, last_step=last_step)
-        return msgspec.structs.replace(issue, **fields)
+        return issue.but(**fields)
 
     def _on(self, devices: Sequence[str]) -> str:
         """Return which of several GPUs; nothing for all of them."""
@@ -281,7 +279,7 @@ class _Events:
         for at, before, after in changed_levels(self.steady.running(rows)):
             step, _ = self.steps.steps_between(at, at)
             issue = _clock_change("cpu-clock-change", "CPU clock", step, before, after)
-            yield msgspec.structs.replace(issue, device="cpu")
+            yield issue.but(device="cpu")
 
 
 def _clock_change(code: str, what: str, step: int, before: float, after: float) -> TelemetryIssue:
