@@ -182,9 +182,9 @@ class Comparison:
     @property
     def _answer(self) -> verdict.Answer:
         if len(self._report.answers) != 1:
-            found = ", ".join(answer.model.title for answer in self._report.answers)
+            titles = ", ".join(answer.model.title for answer in self._report.answers)
             raise UsageError(
-                f"{len(self._report.answers)} answers ({found})",
+                f"{len(self._report.answers)} answers ({titles})",
                 heading="wrong-usage",
                 hint="use one of .answers",
             )
@@ -335,9 +335,9 @@ def compare(
     )
     if cost_per_gpu_hour:
         words = [f"{name}={price}" for name, price in cost_per_gpu_hour.items()]
-        known = len(comparison.notes) + 1
+        shown = len(comparison.notes) + 1
         comparison = cost.with_prices(comparison, words)
-        if doubts := comparison.notes[known:]:
+        if doubts := comparison.notes[shown:]:
             raise UsageError(f"--cost: {doubts[0]}", heading="wrong-cost")
     return Comparison(verdict.report(comparison))
 
@@ -358,7 +358,7 @@ def _loaded(paths: Sequence[StrPath | Iterable[StrPath]], given: GivenValues) ->
     lists = []
     for path in paths or ["output"]:
         lists.append([path] if isinstance(path, (str, os.PathLike)) else path)
-    names = [os.fspath(path) for each in lists for path in each]
+    names = [os.fspath(path) for group in lists for path in group]
     # In this process: others would import the caller's script once more.
     inputs = loader.load(names, given, jobs=1)
     for error in inputs.errors:

@@ -158,9 +158,9 @@ def name_of(shape: ModelConfig, module: Any) -> str:
     """Return a name for a model without one: the full-size model of this very shape, or its
     class.
     """
-    known = models.with_shape(shape)
-    if known:
-        return known.name
+    model = models.with_shape(shape)
+    if model:
+        return model.name
     return type(module).__name__
 
 
@@ -246,8 +246,8 @@ def _unbounded(value_of: Any, kind: Any, layers: int) -> int | None:
     if types := value_of("layer_types"):
         if "sliding_attention" not in types:
             return layers
-        known = set(types) <= {"full_attention", "sliding_attention", "linear_attention"}
-        if known:
+        are_supported = set(types) <= {"full_attention", "sliding_attention", "linear_attention"}
+        if are_supported:
             return list(types).count("full_attention")
         return None
     if value_of("use_sliding_window") and (first := value_of("max_window_layers")) is not None:

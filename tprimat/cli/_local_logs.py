@@ -59,8 +59,14 @@ def import_local_logs(options: BenchmarkOptions, machine: Machine) -> int | None
     if not search.logs:
         return None
     _show(search, requested)
-    here = (each for each in frameworks.FRAMEWORKS if machine.platform in each.automatic_on)
-    if usable := next((each.name for each in here if each.unavailable() is None), None):
+    here = (
+        framework
+        for framework in frameworks.FRAMEWORKS
+        if machine.platform in framework.automatic_on
+    )
+    if usable := next(
+        (framework.name for framework in here if framework.unavailable() is None), None
+    ):
         console.note(f"to measure this machine instead: ./benchmark.py --framework {usable}")
     if options.dry_run:
         for log in search.logs:

@@ -51,9 +51,9 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         console.echo(json_values.dumped(json_values.comparison_values(report)))
     else:
-        found = frameworks.document(report)
-        details = [*found.details, *document.evidence(report.comparison)]
-        show(dataclasses.replace(found, details=details), arguments, narrowest=100)
+        shown = frameworks.document(report)
+        details = [*shown.details, *document.evidence(report.comparison)]
+        show(dataclasses.replace(shown, details=details), arguments, narrowest=100)
     content = None if arguments.no_plot else draw(report, path, "frameworks")
     if content is not None:
         write_output(path, content, "--output")

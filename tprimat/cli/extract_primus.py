@@ -56,15 +56,15 @@ def extract(
     paths = []
     for path, given in logs:
         try:
-            for each in log_extract.extract(inputs.Log(path), given):
-                summary = summarize(each.run)
-                _imported.show_extracted(each, summary)
+            for training in log_extract.extract(inputs.Log(path), given):
+                summary = summarize(training.run)
+                _imported.show_extracted(training, summary)
                 if output:
-                    saved = store.save_as(each.run, Path(output), summary)
+                    saved = store.save_as(training.run, Path(output), summary)
                 else:
-                    saved = store.save(each.run, Path(output_dir), summary)
+                    saved = store.save(training.run, Path(output_dir), summary)
                 _show_saved(saved)
-                console.record(each.run, saved.path, each.title, each.notes)
+                console.record(training.run, saved.path, training.title, training.notes)
                 results.append(saved.path)
             paths += [Path(path)] if path != STANDARD_INPUT else []
         except TensorPrimatError as error:

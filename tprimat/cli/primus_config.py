@@ -69,8 +69,8 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
         "precision": training.precision,
         "num_gpus": training.num_gpus,
         "settings": {
-            name: {"value": _public(name, each.value), "set_by": each.text}
-            for name, each in sorted(settings.items())
+            name: {"value": _public(name, setting.value), "set_by": setting.text}
+            for name, setting in sorted(settings.items())
         },
         "training_config": run.training_config.known(),
         "parallelism_config": run.parallelism_config.known(),

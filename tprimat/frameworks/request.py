@@ -163,11 +163,11 @@ class Request:
             name = f"--{field.name.replace('_', '-')}"
             if value is None or value == field.default:
                 continue
-            for each in value if isinstance(value, tuple) else (value,):
-                if isinstance(each, ModelConfig):
-                    text = msgspec.json.encode(each.known()).decode()
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, ModelConfig):
+                    text = msgspec.json.encode(item.known()).decode()
                 else:
-                    text = str(each)
+                    text = str(item)
                 # One word each: a label may begin with a dash.
                 options.append(f"{name}={text}")
         return options

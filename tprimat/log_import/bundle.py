@@ -110,10 +110,10 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
             )
     replaced = "nothing (--include-host)"
     if not names_stay():
-        known = hosts.Hosts(results[0].parent)
-        names = hosts.names(known.number, every)
+        pseudonyms = hosts.Hosts(results[0].parent)
+        names = hosts.names(pseudonyms.number, every)
         names.keeps_devices = False
-        members, changed = _without_names(members, names, known)
+        members, changed = _without_names(members, names, pseudonyms)
         left_out += changed
         replaced = names.replaced()
     members["README.txt"] = _readme(members, replaced).encode()
@@ -376,8 +376,8 @@ def _without_names(members: Members, names: Names, known: Hosts) -> tuple[Member
     """
     left_out = []
     plain = {}
-    for name, each in members.items():
-        plain[name] = gzip.decompress(each) if each.startswith(_GZIP) else each
+    for name, content in members.items():
+        plain[name] = gzip.decompress(content) if content.startswith(_GZIP) else content
     for content in plain.values():
         names.learn(content.decode("utf-8", "replace"))
     result: Members = {}
@@ -438,7 +438,7 @@ def _values(content: bytes) -> str:
         file = Path(folder, "log")
         file.write_bytes(content)
         try:
-            runs = [each.run for each in extract(Log(str(file)), NOTHING_GIVEN)]
+            runs = [training.run for training in extract(Log(str(file)), NOTHING_GIVEN)]
         except TensorPrimatError:
             return ""
     parts = ("steps", *SERIES, "model_config", "training_config", "parallelism_config", "gpu_info")

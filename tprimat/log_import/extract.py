@@ -81,8 +81,8 @@ def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
     """
     logs = read.parse_chunks(log.chunks(), log.name)
     trainings = []
-    for place, parsed in enumerate(logs, 1):
-        title = f"{log.name}, training {place} of {len(logs)}" if len(logs) > 1 else log.name
+    for position, parsed in enumerate(logs, 1):
+        title = f"{log.name}, training {position} of {len(logs)}" if len(logs) > 1 else log.name
         trainings.append(imported(title, parsed, [log], given))
     return with_start(trainings, log)
 
@@ -154,11 +154,11 @@ def imported(
         if statement is None or (name == "model" and statement.weight == 0):
             warnings.append(from_command_line(what, value, "log"))
             continue
-        place = f"{logs[0].name}:{statement.line}"
+        where = f"{logs[0].name}:{statement.line}"
         quoted = f" (“{redacted_start(statement.text, 120)}”)"
-        text = overriding(given, name, statement.value, place, quoted)
-        overrides[name] = f"{text} ({place})"
-        warnings.append(overridden(given, name, statement.value, f" ({place})"))
+        text = overriding(given, name, statement.value, where, quoted)
+        overrides[name] = f"{text} ({where})"
+        warnings.append(overridden(given, name, statement.value, f" ({where})"))
     run = parsed.run(used)
     warnings += of_family(used.get("model"), run, given)
     assert run.source is not None
@@ -274,9 +274,9 @@ def with_system(run: Run, log: Path) -> Run:
         run = run.but(native_metrics={**run.native_metrics, "scaling_factor": value})
     if of_round := mlperf_system.round_of(log):
         run = run.but(framework_config={**run.framework_config, "mlperf_round": of_round})
-    for place in (log.parent, *(folder / "systems" for folder in log.parents[:SYSTEM_LEVELS])):
+    for directory in (log.parent, *(folder / "systems" for folder in log.parents[:SYSTEM_LEVELS])):
         chosen = mlperf_system.choose(
-            log, sorted(path for path in place.glob("*.json") if path.is_file())
+            log, sorted(path for path in directory.glob("*.json") if path.is_file())
         )
         content = read_small(Path(chosen)) if chosen else None
         if (
@@ -284,5 +284,7 @@ def with_system(run: Run, log: Path) -> Run:
             and content
             and (system := mlperf_system.of(json_object(content.decode("utf-8-sig", "replace"))))
         ):
-            return mlperf_system.applied(run, system, f"{place.name}/{chosen.name} beside the log")
+            return mlperf_system.applied(
+                run, system, f"{directory.name}/{chosen.name} beside the log"
+            )
     return run

@@ -80,7 +80,7 @@ class GivenValues:
             if not file:
                 general[field] = value
         return dataclasses.replace(
-            self, **general, by_file=tuple(each for each in named if each[0])
+            self, **general, by_file=tuple(value for value in named if value[0])
         )
 
     def of(self, path: str) -> GivenValues:
@@ -105,14 +105,14 @@ class GivenValues:
         """
         fitting = set()
         for path in paths:
-            for each in self._for(path):
-                fitting.add(each)
-        for each in self.by_file:
-            if each not in fitting:
-                option = OPTIONS[each[1]][0]
+            for value in self._for(path):
+                fitting.add(value)
+        for value in self.by_file:
+            if value not in fitting:
+                option = OPTIONS[value[1]][0]
                 hint = "FILE in FILE=VALUE must be part of a log's path"
                 raise UsageError(
-                    f"{option}: no log has '{each[0]}' in its path",
+                    f"{option}: no log has '{value[0]}' in its path",
                     heading="wrong-usage",
                     hint=hint,
                 )
@@ -140,9 +140,9 @@ class GivenValues:
             ("model", self.model),
             *((field, value) for _, field, value in self.by_file),
         )
-        known = {"gpu": ("GPU", gpus.suggested), "model": ("model", models.advice)}
+        advised = {"gpu": ("GPU", gpus.suggested), "model": ("model", models.advice)}
         for field, name in dict.fromkeys(named):
-            what, advice = known.get(field, ("", lambda _: ""))
+            what, advice = advised.get(field, ("", lambda _: ""))
             if name and (nearest := advice(name)):
                 console.error(f"note: {OPTIONS[field][0]} {name} is not a known {what}; {nearest}")
 
@@ -295,7 +295,7 @@ def with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
     if not gpu:
         return run
     stack = next(
-        (STACKS[each] for each in VENDORS if VENDORS[each] == gpus.vendor(gpu)),
+        (STACKS[platform] for platform in VENDORS if VENDORS[platform] == gpus.vendor(gpu)),
         run.gpu_info.software_stack,
     )
     platform = PLATFORMS.get(stack or "", run.platform)
@@ -327,12 +327,12 @@ def agrees(name: str, value: Any, stated: Any) -> bool:
         return bool(value == stated)
     if name == "gpu":
         rows = []
-        for each in (value, stated):
-            rows.append(set(gpus.match(GpuInfo(device_name=each)).candidates))
+        for device_name in (value, stated):
+            rows.append(set(gpus.match(GpuInfo(device_name=device_name)).candidates))
         return bool(rows[0] & rows[1]) or value.lower() in stated.lower()
     row = models.recognize(value)
     # "llama" does not contradict the more specific llama3.2_1B.
-    plain = [letters_and_digits(str(each)) for each in (value, stated)]
+    plain = [letters_and_digits(str(text)) for text in (value, stated)]
     return (row is not None and row.name == stated) or (
         bool(plain[0]) and plain[1].startswith(plain[0])
     )

@@ -82,15 +82,15 @@ class LogImport:
         """Save the runs collected from one directory."""
         waiting = merged(self._waiting, self.skipped)
         self._waiting = []
-        for each in waiting:
+        for training in waiting:
             if self._label:
-                run = readable(each.run.but(label=self._label))
+                run = readable(training.run.but(label=self._label))
             else:
-                run = each.run
+                run = training.run
             summary = summarize(run)
-            saved = store.save_as(run, self._result_path(run, each.title), summary)
+            saved = store.save_as(run, self._result_path(run, training.title), summary)
             self._used_paths.add(saved.path)
-            result = ImportedResult(each.title, run, summary, each.notes, saved.path)
+            result = ImportedResult(training.title, run, summary, training.notes, saved.path)
             self.results.append(result)
             self._on_result(result)
 
@@ -139,33 +139,33 @@ def merged(
         range(len(waiting)), key=lambda i: (not waiting[i].structured, -len(waiting[i].run.steps))
     )
     for index in order:
-        each = waiting[index]
+        training = waiting[index]
         # Two runs of one log were told apart by its reader.
-        place = index
+        kept_at = index
         same = None
-        name = PROCESS.sub("", each.title)
+        name = PROCESS.sub("", training.title)
         for i, one in kept.items():
-            dated = (one.dated, each.dated)
+            dated = (one.dated, training.dated)
             is_rank = ranks and (
-                PROCESS.sub("", one.title) == name or merge.together(one.run, each.run, dated)
+                PROCESS.sub("", one.title) == name or merge.together(one.run, training.run, dated)
             )
-            if one.title != each.title and merge.same_training(
-                one.run, each.run, ranks=is_rank, dated=dated
+            if one.title != training.title and merge.same_training(
+                one.run, training.run, ranks=is_rank, dated=dated
             ):
-                place = i
+                kept_at = i
                 same = one
                 break
         if same is None:
-            kept[index] = each
+            kept[index] = training
             continue
-        untimed = not any(same.run.step_times) and any(each.run.step_times)
-        first, second = (each, same) if untimed else (same, each)
+        untimed = not any(same.run.step_times) and any(training.run.step_times)
+        first, second = (training, same) if untimed else (same, training)
         run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
-        kept[place] = dataclasses.replace(same, run=run, notes=(*same.notes, *each.notes))
+        kept[kept_at] = dataclasses.replace(same, run=run, notes=(*same.notes, *training.notes))
         reason = f"same run as {same.title}; missing fields were merged"
         if not (same.structured or PROCESS.sub("", same.title) == name):
             reason = f"{TWIN} {same.title}"
-        skipped.append(SkippedFile(each.title, reason))
+        skipped.append(SkippedFile(training.title, reason))
     return [kept[index] for index in sorted(kept)]
 
 

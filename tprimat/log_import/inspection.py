@@ -80,7 +80,7 @@ def private(folder: Path) -> Iterator[str]:
             secrets += redacted(text).count(REMOVED) - text.count(REMOVED)
         if secrets:
             yield f"{file.relative_to(folder).as_posix()}: {counted(secrets, 'apparent secret')}"
-    found = names.replaced()
+    left = names.replaced()
     places = []
     for file in _files(folder):
         try:
@@ -89,11 +89,11 @@ def private(folder: Path) -> Iterator[str]:
         except ValueError:
             for text in _texts(file):
                 names.text(text)
-        if names.replaced() != found:
-            found = names.replaced()
+        if names.replaced() != left:
+            left = names.replaced()
             places.append(file.relative_to(folder).as_posix())
     if places:
-        yield f"{', '.join(places)}: {found}"
+        yield f"{', '.join(places)}: {left}"
 
 
 def _files(folder: Path) -> list[Path]:

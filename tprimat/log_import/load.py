@@ -58,11 +58,11 @@ def load(
             logs = []
             values = labelled
         try:
-            found = named_files([path])
+            files = named_files([path])
         except UnreadableError as error:
             inputs.errors.append(error)
             continue
-        for name in found:
+        for name in files:
             results = _results(name, values, jobs, inputs)
             if results is None:
                 logs.append(name)
@@ -101,17 +101,17 @@ def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loade
     finds it.
     """
     is_packed = not inputs.hides
-    known = set()
+    made = set()
     for file in files:
         if file.name not in inputs.logs:
             for run in file.runs:
                 for key in keys(run, is_packed=is_packed):
-                    known.add(key)
+                    made.add(key)
     for file in files:
         runs = tuple(
             run
             for run in file.runs
-            if file.name not in inputs.logs or not keys(run, is_packed=is_packed) & known
+            if file.name not in inputs.logs or not keys(run, is_packed=is_packed) & made
         )
         if len(runs) < len(file.runs):
             inputs.notes.append(f"skipped: {file.name}: a result was made of it")
@@ -203,17 +203,17 @@ def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) 
 
     try:
         with bundle.unpacked(path) as (folder, named):
-            found = load([str(folder)], given, jobs, hides=False)
+            unpacked = load([str(folder)], given, jobs, hides=False)
     except UnreadableError as error:
         inputs.errors.append(error)
         return []
-    inputs.notes += map(named, found.notes)
-    if not found.files:
+    inputs.notes += map(named, unpacked.notes)
+    if not unpacked.files:
         inputs.errors.append(
             UnreadableError(path, "no results or logs in it", heading="not-a-result")
         )
     files = []
-    for file in found.files:
+    for file in unpacked.files:
         runs = tuple(moved(run, named) for run in file.runs)
         files.append(Loaded(named(file.name), file.sha256, runs))
     return [inputs.hidden(file, are_results=True) for file in files]

@@ -45,12 +45,12 @@ class Inputs:
         """
         if not self.hides:
             return file
-        known = hosts.of_process(Path(file.name).parent)
+        pseudonyms = hosts.of_process(Path(file.name).parent)
         # What has a pseudonym was written without names.
         runs = []
         for run in file.runs:
             if not are_results or not has_pseudonym(run):
-                run = hosts.hidden(run, known, are_results=are_results)
+                run = hosts.hidden(run, pseudonyms, are_results=are_results)
             runs.append(run)
         return dataclasses.replace(file, runs=tuple(runs))
 

@@ -94,18 +94,18 @@ def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[L
     """Return the logs that no result beside them was read from: one of a name, a size and a hash
     that a result states was.
     """
-    known = set()
+    names_and_sizes = set()
     digests = set()
     for result in beside:
         for run in result.runs:
             # A log of several files has the size of all.
             whole = sum(file.bytes or 0 for file in run.source_files)
             for file in run.source_files:
-                known |= {(Path(file.path).name, size) for size in (file.bytes, whole)}
+                names_and_sizes |= {(Path(file.path).name, size) for size in (file.bytes, whole)}
                 digests.add(file.sha256)
     others = []
     for log in logs:
-        is_known = (Path(log.paths[0]).name, log.size) in known
+        is_known = (Path(log.paths[0]).name, log.size) in names_and_sizes
         if not is_known or digests.isdisjoint((None, *map(_digest, log.paths))):
             others.append(log)
     return others

@@ -76,7 +76,7 @@ def selected(path: str) -> tuple[str, str | None]:
     """Return the text and the number or heading in FILE#2; the path and None if that is itself a
     file.
     """
-    for found in re.finditer(r"(?<!\.json)#(?=.)", "" if os.path.lexists(path) else path):
-        if Path(path[: found.start()]).is_file():
-            return path[: found.start()], path[found.end() :]
+    for sign in re.finditer(r"(?<!\.json)#(?=.)", "" if os.path.lexists(path) else path):
+        if Path(path[: sign.start()]).is_file():
+            return path[: sign.start()], path[sign.end() :]
     return path, None

@@ -336,10 +336,10 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     file_format = mapped.file_format(given.columns) if given.columns else read.file_format_of(head)
     if file_format is None:
         parsed_logs = read.parse_chunks(contents[0], logs[0].name)
-        found = with_start(
+        trainings = with_start(
             [imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0]
         )
-        return _named(found, _headings(found, source), given)
+        return _named(trainings, _headings(trainings, source), given)
     for log in logs:
         log.end = None
     if source.size is not None:
@@ -361,46 +361,46 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
             parsed_logs = file_format.read(files, beside)
         except ValueError as error:
             raise _no_log(source.title, f"this is {file_format.looks_for}, but {error}") from error
-    found = []
+    trainings = []
     for parsed in parsed_logs:
-        found.append(imported(source.title, parsed, logs, given, structured=True))
-    return _named(found, [each.run.label for each in found], given)
+        trainings.append(imported(source.title, parsed, logs, given, structured=True))
+    return _named(trainings, [training.run.label for training in trainings], given)
 
 
 def _named(
-    found: list[ImportedRun], names: Sequence[str | None], given: GivenValues
+    trainings: list[ImportedRun], names: Sequence[str | None], given: GivenValues
 ) -> list[ImportedRun]:
     """Return the trainings under their names in the source, or the one that FILE#2 or FILE#HEADING
     selects.
 
     Raises UsageError if there is no such training.
     """
-    if given.training is not None and found:
-        title = f"{found[0].title}#{given.training}"
+    if given.training is not None and trainings:
+        title = f"{trainings[0].title}#{given.training}"
         places = {}
         for number, name in enumerate(names):
             places[str(number + 1)] = number
             places[(name or "").casefold()] = number
-        place = places.get(given.training.casefold())
-        if place is None:
+        index = places.get(given.training.casefold())
+        if index is None:
             hint = f"there are {', '.join(filter(None, places))}"
             raise UsageError(
                 f"{title}: no such training in it", hint=hint, heading="not-a-training-log"
             )
-        found = [dataclasses.replace(found[place], title=title)]
-        names = [names[place] or Path(title).name]
+        trainings = [dataclasses.replace(trainings[index], title=title)]
+        names = [names[index] or Path(title).name]
     named = []
-    for training, name in zip(found, names, strict=True):
+    for training, name in zip(trainings, names, strict=True):
         run = training.run.but(label=training.run.label or name)
         named.append(dataclasses.replace(training, run=readable(run)))
     return named
 
 
-def _headings(found: list[ImportedRun], source: LogSource) -> Sequence[str | None]:
+def _headings(trainings: list[ImportedRun], source: LogSource) -> Sequence[str | None]:
     """Return what stands above each training of a text that holds several."""
-    records = [list(filter(None, each.run.lines)) for each in found]
-    if len(found) < 2 or not all(records) or not 0 < (source.size or 0) <= LONGEST_PAGE:
-        return [None] * len(found)
+    records = [list(filter(None, training.run.lines)) for training in trainings]
+    if len(trainings) < 2 or not all(records) or not 0 < (source.size or 0) <= LONGEST_PAGE:
+        return [None] * len(trainings)
     lines = [line.text for line in Log(source.paths[0]).lines()]
     return without_secrets(headings(lines, [(min(record), max(record)) for record in records]))
 

@@ -155,7 +155,9 @@ def verify(path: Path) -> Verification:
         consoles: list[float] = []
         for log in packed if is_live else ():
             shown = (PRINTED_MEAN.match(line.text) for line in log.lines())
-            consoles += (float(each[1]) / (1000 if each[2] else 1) for each in shown if each)
+            consoles += (
+                float(printed[1]) / (1000 if printed[2] else 1) for printed in shown if printed
+            )
         runs: list[VerifiedRun] = []
         for result in results:
             runs += _verified(result, lambda given: read(given)[1], hashes, consoles)
@@ -164,10 +166,10 @@ def verify(path: Path) -> Verification:
         for name, kind in kinds.items():
             if kind not in inspection.KINDS:
                 foreign.append(f"{name}: {kind}")
-        known = set(itertools.chain(*(keys(run, is_packed=True) for run in stated)))
+        used = set(itertools.chain(*(keys(run, is_packed=True) for run in stated)))
         extra = []
         for training in merged:
-            if not is_live and not keys(training.run, is_packed=True) & known:
+            if not is_live and not keys(training.run, is_packed=True) & used:
                 extra.append(_name(training.run))
         counts = {}
         for kind in inspection.KINDS:
@@ -189,17 +191,17 @@ def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
     There are none for values that can't be. What a result was made of lay in one directory or in
     several, which a bundle doesn't say.
     """
-    found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
+    logs, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
     try:
         values = extract.given_again(msgspec.json.decode(given))
     except (msgspec.ValidationError, UsageError):
         return [], []
     each_read = []
-    for _, runs in sources.read_sources(found, 1, values):
+    for _, runs in sources.read_sources(logs, 1, values):
         if isinstance(runs, list):
             each_read += runs
     merged = importer.merged(each_read, [])
-    return merged, [each.run for each in (*each_read, *merged)]
+    return merged, [training.run for training in (*each_read, *merged)]
 
 
 def _sha256(chunks: Iterable[bytes]) -> str:
@@ -261,7 +263,7 @@ def _verified(
             compared.append(
                 _compared("ending.kind", run.ending.kind, how_ended(run).kind, "its status")
             )
-        differences = [each for each in compared if each is not None]
+        differences = [difference for difference in compared if difference is not None]
         name = None if log is None else _name(log)
         findings = _findings(run, summary)
         if log is not None:
@@ -285,8 +287,8 @@ def _verified(
             findings.append(Finding("unverified", "override", text))
         unsupported = _unsupported(run, bare, log) if bare and log else ()
         unchecked = (UNSTAMPED,) if log and _is_unstamped(log) else ()
-        found = tuple(wrong), tuple(findings), unsupported, unchecked
-        yield VerifiedRun(path.name, number, name, original, len(compared), *found)
+        verdicts = tuple(wrong), tuple(findings), unsupported, unchecked
+        yield VerifiedRun(path.name, number, name, original, len(compared), *verdicts)
 
 
 def _recorded(
@@ -355,9 +357,9 @@ def _findings(run: Run, summary: Summary) -> list[Finding]:
     """Return what is impossible in a run, contradicts itself, or can't be checked."""
     every = physics.findings(run, summary)
     findings = []
-    for each in every:
-        if each.severity in ("error", "unverified") or each.rule == CONTRADICTION:
-            findings.append(each)
+    for finding in every:
+        if finding.severity in ("error", "unverified") or finding.rule == CONTRADICTION:
+            findings.append(finding)
     if any(map(run.told, physics.STAMPS)):
         findings.append(
             Finding("unverified", CLAIMED, "step times are only claimed: the stamps are others")
@@ -377,15 +379,15 @@ def _confirms_times(log: Run) -> bool:
     has no timeline.
     """
     spans = []
-    for each in log.timeline:
-        if each.kind == "training" and each.steps:
-            spans.append(each)
+    for entry in log.timeline:
+        if entry.kind == "training" and entry.steps:
+            spans.append(entry)
     if not spans or log.timing.kind == "stamps" or not any(log.step_times):
         return True
     first = spans[0].first_step or 1
     last = max(span.last_step or 1 for span in spans)
     passed = math.fsum(
-        each.duration for each in log.timeline if each.kind in ("training", "unknown")
+        entry.duration for entry in log.timeline if entry.kind in ("training", "unknown")
     )
     # A time may stand for all steps since the record before it, as in MLPerf's of every 32 steps.
     since = []
@@ -423,7 +425,7 @@ def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
     """
     same = [log for log in logs if bundle_names.log_names(run) & bundle_names.log_names(log)]
     return min(
-        same, key=lambda log: sum(each is not None for each in _with_log(run, log)), default=None
+        same, key=lambda log: sum(value is not None for value in _with_log(run, log)), default=None
     )
 
 
@@ -456,8 +458,8 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
     if run.ending is None:
         # Of schema 1. Its status, which is compared, says it.
         stated = {
-            key: each
-            for key, each in stated.items()
+            key: value
+            for key, value in stated.items()
             if not key.startswith(("ending.", "run.notes"))
         }
     for key, value in stated.items():
@@ -467,8 +469,8 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
                 key, _short(stored.get(key), value), _short(value, stored.get(key)), name
             )
     series = {}
-    for each in (*_SERIES, *(("lines",) if original else ())):
-        series[each] = (getattr(run, each), getattr(log, each))
+    for part in (*_SERIES, *(("lines",) if original else ())):
+        series[part] = (getattr(run, part), getattr(log, part))
     for key, values in run.native_metrics.items():
         again = log.native_metrics.get(key)
         field = f"native_metrics.{key}"
@@ -482,11 +484,11 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
         if (other := places.pop(step, None)) is None:
             yield Difference(f"steps, step {step}", step, None, name)
             continue
-        place = name
+        where = name
         if log.lines[other]:
-            place = f"{name}, line {log.lines[other]}"
+            where = f"{name}, line {log.lines[other]}"
         for field, (values, again) in series.items():
-            yield _compared(f"{field}, step {step}", values[index], again[other], place)
+            yield _compared(f"{field}, step {step}", values[index], again[other], where)
     for step in places:
         yield Difference(f"steps, step {step}", None, step, name)
 
@@ -507,7 +509,7 @@ def _stated(run: Run) -> dict[str, object]:
         "notes": tuple(note for note in run.notes if note.code in OBSERVED),
         "warnings": tuple(note for note in run.notes if note.code not in OBSERVED),
     }
-    return {key: value for name, each in fields.items() for key, value in _values(each, name)}
+    return {key: value for name, part in fields.items() for key, value in _values(part, name)}
 
 
 def _values(value: object, *names: str) -> Iterator[tuple[str, object]]:
@@ -517,8 +519,8 @@ def _values(value: object, *names: str) -> Iterator[tuple[str, object]]:
     if isinstance(value, msgspec.Struct):
         value = msgspec.structs.asdict(value)
     if isinstance(value, dict):
-        for name, each in value.items():
-            yield from _values(each, *names, plain(str(name)))
+        for name, inner in value.items():
+            yield from _values(inner, *names, plain(str(name)))
     elif value not in (None, ()):
         yield ".".join(names if len(names) > 1 else ("run", *names)), value
 

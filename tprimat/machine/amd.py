@@ -392,7 +392,7 @@ def _rows(text: str | None) -> list[Values]:
     """Return the GPUs in the JSON of amd-smi, with the list's name (since 2025) or without."""
     gpus = _json(text)
     if isinstance(gpus, Mapping):
-        gpus = next((each for each in gpus.values() if isinstance(each, list)), None)
+        gpus = next((listed for listed in gpus.values() if isinstance(listed, list)), None)
     if isinstance(gpus, list):
         return list(map(_mapping, gpus))
     return []
@@ -410,12 +410,14 @@ def _library_processes(host: Host) -> list[GpuProcess] | None:
         for index, (address, handle) in enumerate(handles):
             listed = smi.ask("amdsmi_get_gpu_process_list", handle)
             # Before ROCm 6.1 these were handles, of which amd-smi knows more.
-            if listed is None or not all(isinstance(each, Mapping) for each in listed):
+            if listed is None or not all(isinstance(process, Mapping) for process in listed):
                 return None
-            for each in listed:
-                memory = (each.get("memory_usage") or {}).get("vram_mem")
+            for process in listed:
+                memory = (process.get("memory_usage") or {}).get("vram_mem")
                 processes.append(
-                    GpuProcess(each["pid"], str(index), address, _name(each), _gigabytes(memory))
+                    GpuProcess(
+                        process["pid"], str(index), address, _name(process), _gigabytes(memory)
+                    )
                 )
         if handles:
             return processes

@@ -91,19 +91,19 @@ def with_held_memory(
         return _seen_by_torch(torch, device) if used is None else used
 
     held |= {device.index: held_of(device) for device in read}
-    known = []
+    complete = []
     for device in devices:
         if not in_use and device.index in held:
             _READ[_key(device)] = held[device.index]
-        known.append(dataclasses.replace(device, memory_held_gb=held.get(device.index)))
+        complete.append(dataclasses.replace(device, memory_held_gb=held.get(device.index)))
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
     if not unknown:
-        return tuple(known), []
+        return tuple(complete), []
     why = "memory in use is no more than this process's context"
     if in_use:
         why = "this process itself already holds some"
     note = Note("held-memory-unknown", {"gpus": ", ".join(unknown), "why": why})
-    return tuple(known), [note]
+    return tuple(complete), [note]
 
 
 def _own_gb(host: Host) -> dict[str | None, float | None]:

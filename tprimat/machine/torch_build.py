@@ -109,8 +109,8 @@ def device_of(
     )
     uuid = str(getattr(properties, "uuid", "") or "").removeprefix("GPU-").lower()
     is_integrated = stack == "cuda" and bool(getattr(properties, "is_integrated", False))
-    place = _pci_address(properties) if stack == "rocm" else uuid
-    return Device(index, info, gpus.match(info).partition, place, is_integrated=is_integrated)
+    identity = _pci_address(properties) if stack == "rocm" else uuid
+    return Device(index, info, gpus.match(info).partition, identity, is_integrated=is_integrated)
 
 
 def memory_info(cuda: Any, device: Any) -> tuple[int, int]:
@@ -131,9 +131,9 @@ def without_kernels(torch: Any, properties: Sequence[Any]) -> Note | None:
     """
     names = torch.cuda.get_arch_list()
     built = [re.fullmatch(r"(sm|compute)_(\d+)(\d)[a-z]?", name) for name in names]
-    versions = [(each[1], (int(each[2]), int(each[3]))) for each in built if each]
-    for each in properties if versions and all(built) else ():
-        own = each.major, each.minor
+    versions = [(match[1], (int(match[2]), int(match[3]))) for match in built if match]
+    for gpu in properties if versions and all(built) else ():
+        own = gpu.major, gpu.minor
         if not any(
             version <= own and (kind == "compute" or version[0] == own[0])
             for kind, version in versions
@@ -142,7 +142,7 @@ def without_kernels(torch: Any, properties: Sequence[Any]) -> Note | None:
                 "torch-without-kernels",
                 {
                     "torch": str(torch.__version__),
-                    "gpu": each.name,
+                    "gpu": gpu.name,
                     "architecture": f"sm_{own[0]}{own[1]}",
                     "built": ", ".join(names),
                 },

@@ -144,11 +144,11 @@ def device_of(machine: Machine) -> Device:
     sizes = [
         (device.info.total_memory_gb, device.memory_held_gb or 0.0) for device in machine.devices
     ] or [(gpu.total_memory_gb, 0.0)]
-    known = [(size * GB, held * GB) for size, held in sizes if size is not None]
+    stated = [(size * GB, held * GB) for size, held in sizes if size is not None]
     memory, held = None, 0.0
-    if known:
-        memory = min(size for size, _ in known)
-        held = memory - min(size - held for size, held in known)
+    if stated:
+        memory = min(size for size, _ in stated)
+        held = memory - min(size - held for size, held in stated)
         if held <= held_memory.HELD_SHARE * memory:
             held = 0.0
     return Device(

@@ -145,7 +145,7 @@ def result_files(plan: Plan, machine: Machine) -> list[Path]:
     paths = []
     for request in plan.requests:
         config = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
-        known = {
+        stated = {
             "request": digest(request, machine),
             "gpu_info": machine.gpu_info,
             "data": Data(seed=request.seed),
@@ -153,7 +153,7 @@ def result_files(plan: Plan, machine: Machine) -> list[Path]:
         name = plan.framework_of(request).launcher.result_name(request)
         paths.append(
             store.planned_place(
-                plan.output_dir / name, request.to_run(training_config=config, **known), planned
+                plan.output_dir / name, request.to_run(training_config=config, **stated), planned
             )
         )
     return paths

@@ -39,16 +39,16 @@ from tprimat.store.store import StoredRun
 def recover(request: Request, earlier: set[str]) -> StoredRun | None:
     """Return what a training that was killed has left in its journal, which wasn't there before."""
     recovered = None
-    for each in recovery.recover(request.output_dir):
-        console.note(each.line, weakens=True)
-        run = each.run
+    for result in recovery.recover(request.output_dir):
+        console.note(result.line, weakens=True)
+        run = result.run
         if (
             run
-            and each.path
-            and each.journal not in earlier
+            and result.path
+            and result.journal not in earlier
             and (run.model, run.label) == (request.model, request.label)
         ):
-            recovered = run, each.path
+            recovered = run, result.path
     return recovered
 
 
@@ -114,7 +114,7 @@ def read_back(saved: list[Saved]) -> StoredRun | None:
     """Return the run that a training says it wrote, and the file that holds it now; others write to
     that file too.
     """
-    last = next((each for each in reversed(saved) if each.fingerprint), saved[-1])
+    last = next((message for message in reversed(saved) if message.fingerprint), saved[-1])
     path = Path(last.path)
     if last.fingerprint is not None:
         return store.locate(path, last.fingerprint)

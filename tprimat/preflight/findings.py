@@ -170,8 +170,8 @@ def _differing(file: PreflightFile) -> Iterator[Finding]:
 
 
 def _clocks(file: PreflightFile, what: str, clocks: Sequence[float | None]) -> Iterator[Finding]:
-    known = [clock for clock in clocks if clock is not None]
-    usual = statistics.median(known) if len(known) > 1 else 0.0
+    stated = [clock for clock in clocks if clock is not None]
+    usual = statistics.median(stated) if len(stated) > 1 else 0.0
     for device, clock in zip(file.devices, clocks, strict=True):
         if clock is not None and clock < (1 - CLOCK_SHARE) * usual:
             named = file.label(device)

@@ -303,7 +303,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, and write what all have measured."""
     path, platform, *rest = arguments
     process = from_environment(os.environ) or Process()
-    kind = next(known for known in STACKS if known == platform)
+    kind = next(stack for stack in STACKS if stack == platform)
 
     def say(text: str) -> None:
         if process.is_first:

@@ -276,28 +276,28 @@ def collect_times(
 def straggler_note(own: Times, others: dict[int, Times]) -> Note | None:
     """Return a note that names the straggler; None without one."""
     everyone = {0: own, **others}
-    known = {}
+    until = {}
     for rank, times in everyone.items():
         if times.until_backward is not None:
-            known[rank] = times.until_backward
+            until[rank] = times.until_backward
     steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
-    if len(known) < len(everyone) or not steps:
+    if len(until) < len(everyone) or not steps:
         return None
-    usual = statistics.median_low(known.values())
+    usual = statistics.median_low(until.values())
     step = statistics.median(steps)
-    slow = [rank for rank, value in known.items() if value - usual > SLOW_SHARE * step]
-    if not slow or len(slow) * 2 > len(known):
+    slow = [rank for rank, value in until.items() if value - usual > SLOW_SHARE * step]
+    if not slow or len(slow) * 2 > len(until):
         return None
-    worst = max(slow, key=lambda rank: known[rank])
+    worst = max(slow, key=lambda rank: until[rank])
     nodes = dict.fromkeys(everyone[rank].node for rank in slow if everyone[rank].node)
     return Note(
         "stragglers",
         {
             "who": f"{_ranks(slow)} on {', '.join(nodes)}" if nodes else _ranks(slow),
             "verb": "is a straggler" if len(slow) == 1 else "are stragglers",
-            "longest": known[worst],
+            "longest": until[worst],
             "usual": usual,
-            "percent": 100 * (known[worst] - usual) / step,
+            "percent": 100 * (until[worst] - usual) / step,
         },
     )
 

@@ -161,9 +161,9 @@ class PreflightFile(Fixed, frozen=True, kw_only=True):
         self, name: str, of: Callable[[Rate], float] = lambda rate: rate.median
     ) -> float | None:
         """Return the median over the devices of an operation's rate; None if none has it."""
-        known = [of(device.rates[name]) for device in self.devices if name in device.rates]
-        if known:
-            return statistics.median(known)
+        rates = [of(device.rates[name]) for device in self.devices if name in device.rates]
+        if rates:
+            return statistics.median(rates)
         return None
 
     def label(self, device: DevicePreflight) -> str:

@@ -452,9 +452,9 @@ class RunRecord(_Series, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         native = {
-            f"native_metrics.{name}": each
-            for name, each in self.native_metrics.items()
-            if isinstance(each, tuple)
+            f"native_metrics.{name}": series
+            for name, series in self.native_metrics.items()
+            if isinstance(series, tuple)
         }
         for name, series in {**{name: getattr(self, name) for name in SERIES}, **native}.items():
             if len(series) != len(self.steps):
@@ -589,8 +589,10 @@ def _are_within(series: Sequence[float | None], low: float, high: float) -> bool
     """Return whether all known values lie within finite bounds; a NaN lies within none."""
     # An array is of a loaded run, which was checked: see store.find().
     if isinstance(series, array.array):
-        known = []
+        figures = []
     else:
-        known = [value for value in series if value is not None]
+        figures = [value for value in series if value is not None]
     # A NaN hides from min and max, but not from a sum.
-    return not known or (low <= min(known) and max(known) <= high and not math.isnan(sum(known)))
+    return not figures or (
+        low <= min(figures) and max(figures) <= high and not math.isnan(sum(figures))
+    )

@@ -258,10 +258,10 @@ class _LegacyFile:
         return info
 
     def _training_config(self) -> TrainingConfig:
-        known = self._known_of("training_config", TrainingConfig)
-        precision = known.pop("precision")
+        stated = self._known_of("training_config", TrainingConfig)
+        precision = stated.pop("precision")
         return TrainingConfig(
-            **known,
+            **stated,
             precision=precision if precision in schema.PRECISIONS else None,
             precision_detail=precision,
         )
@@ -282,21 +282,21 @@ class _LegacyFile:
 
     def _memory(self, from_log: bool, total_gb: float | None) -> MemoryMetrics:
         stated = self.stated.memory_metrics
-        known = {}
+        held = {}
         for name, gb in msgspec.structs.asdict(stated).items():
             if gb and 0 < gb <= LARGEST_VALUE:
-                known[name] = gb
-        if not known:
+                held[name] = gb
+        if not held:
             self.missing.append("memory_metrics")
             return MemoryMetrics()
         if not from_log:
-            if peak := known.pop("peak_memory_allocated_gb", None):
+            if peak := held.pop("peak_memory_allocated_gb", None):
                 self._note("legacy-peak-ignored", peak=peak)
-            return MemoryMetrics(**known)
+            return MemoryMetrics(**held)
         # A Primus log has one memory figure, `hip mem usage`, in GiB that it labels GB: 191.98
         # "GB" is its total for an MI300X, whose memory is 206.1e9 bytes.
         gib = max(
-            known.get("peak_memory_allocated_gb", 0.0), known.get("avg_memory_allocated_gb", 0.0)
+            held.get("peak_memory_allocated_gb", 0.0), held.get("avg_memory_allocated_gb", 0.0)
         )
         used = round_figure(gib_to_gb(gib))
         if total_gb and used and used > total_gb:

@@ -153,8 +153,8 @@ def _plainly(error: msgspec.ValidationError) -> str:
     )
     if wrong is None:
         return str(error).replace("`", "'")
-    expected, got, bound, place = wrong.groups()
-    return f"{place or 'the file'} must be {expected}{bound or f', not {got}'}"
+    expected, got, bound, where = wrong.groups()
+    return f"{where or 'the file'} must be {expected}{bound or f', not {got}'}"
 
 
 def fingerprint(run: Run) -> str:
@@ -269,10 +269,10 @@ def _save(
         if not earlier and not run.steps and run.status == "failed" and path.exists():
             # What broke off before its setup was known pushes no measurement aside.
             named, earlier = place(path.with_stem(f"{path.stem}_failed"))
-        runs, known = _joined(earlier, run)
+        runs, is_known = _joined(earlier, run)
         remove_unfinished(path.parent)
         moved = _write(named, as_file(runs, (run, summary) if summary else None), keeps=not earlier)
-    return Saved(named, moved, len(runs), known)
+    return Saved(named, moved, len(runs), is_known)
 
 
 def _write(path: Path, file: ResultFile, *, keeps: bool = False) -> Path | None:

@@ -97,8 +97,10 @@ class State:
     @property
     def is_diverged(self) -> bool:
         """Whether the present loss is NaN or infinite."""
-        found = divergence(self.run)
-        return found is not None and (self.last_loss is None or found.last > self.last_loss[0])
+        diverged = divergence(self.run)
+        return diverged is not None and (
+            self.last_loss is None or diverged.last > self.last_loss[0]
+        )
 
     @property
     def time_left_s(self) -> float | None:
@@ -157,7 +159,7 @@ def state_of(
     doubts = tuple(finding.text for finding in findings if finding.severity == "warning")
     state = State(run, summary, _recent(run), value, caveats=doubts, implausible=implausible)
     if len(alike) > 1:
-        times = {name: time for name, each in alike if (time := _recent(each)) is not None}
+        times = {name: time for name, other in alike if (time := _recent(other)) is not None}
         state = dataclasses.replace(state, ranks=times)
     if baseline and summary.segments:
         return _compared(state, baseline)
@@ -207,6 +209,6 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
                 if caveat.severity == "warning" and caveat.code not in _EVIDENT:
                     weighty.append(caveat)
             return dataclasses.replace(
-                state, pair=pair, caveats=(*state.caveats, *(each.text for each in weighty))
+                state, pair=pair, caveats=(*state.caveats, *(caveat.text for caveat in weighty))
             )
     return dataclasses.replace(state, pair_problem="the baseline has no complete run of this model")

@@ -56,7 +56,7 @@ def with_words_of_nodes(options: BenchmarkOptions, parser: Parser) -> BenchmarkO
     submitter.
     """
     own = [action for action in parser._actions if action.dest in FOR_THE_SUBMITTER]
-    takes_value = {flag: each.nargs != 0 for each in own for flag in each.option_strings}
+    takes_value = {flag: action.nargs != 0 for action in own for flag in action.option_strings}
     options.words_of_nodes, left = [], iter(options.argv)
     for word in left:
         name, sign, _ = word.partition("=")

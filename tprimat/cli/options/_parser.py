@@ -41,7 +41,7 @@ class _Formatter(argparse.HelpFormatter):
                 continue
             for line in lines:
                 column = max(
-                    (each.end() for each in re.finditer(r"(?:^|\S) {2,}(?=\S)", line)), default=0
+                    (gap.end() for gap in re.finditer(r"(?:^|\S) {2,}(?=\S)", line)), default=0
                 )
                 filled += textwrap.wrap(
                     line, width, subsequent_indent=" " * column, break_on_hyphens=False
@@ -117,7 +117,7 @@ class Parser(argparse.ArgumentParser):
                 for action in group._group_actions
                 if action.help != argparse.SUPPRESS and action.option_strings
             )
-            names = [each.option_strings[-1] for each in shown]
+            names = [action.option_strings[-1] for action in shown]
             formatter.start_section(group.title)
             if group.title == MOST_USED:
                 formatter.add_arguments(group._group_actions)

@@ -71,10 +71,10 @@ def parser() -> Parser:
 
 
 def _percent(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+) ?%?", text.strip())
-    if not found or not 0 < float(found[1]) < 100:
+    percent = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+) ?%?", text.strip())
+    if not percent or not 0 < float(percent[1]) < 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage between 0 and 100")
-    return float(found[1]) / 100
+    return float(percent[1]) / 100
 
 
 def _seconds(text: str) -> float:

@@ -113,11 +113,11 @@ class Resolver(resolve.Resolver):
                 " fewer"
             )
         steps = requested.all_epochs * (samples // request.global_batch_size)
-        known = {**vars(request), "scale": requested.sizes, "shape": None, "steps": steps}
-        known |= {
+        fields = {**vars(request), "scale": requested.sizes, "shape": None, "steps": steps}
+        fields |= {
             field.name: getattr(requested, field.name) for field in dataclasses.fields(Settings)
         }
-        return EncDecRequest(**known, num_samples=samples, num_shards=num_shards, workers=workers)
+        return EncDecRequest(**fields, num_samples=samples, num_shards=num_shards, workers=workers)
 
     def samples(self, request: Request, full: int) -> int:
         """Return how many sequence pairs there are, `full` for --full; note where an epoch leaves

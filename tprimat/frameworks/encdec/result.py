@@ -127,7 +127,7 @@ class EpochRecorder(LoopRecorder):
     def total(self) -> Epoch:
         """The measured epochs together; zeros if there are none."""
         epochs = self.measured
-        sums = (sum(epoch[place] or 0 for epoch in epochs) for place in range(5))
+        sums = (sum(epoch[index] or 0 for epoch in epochs) for index in range(5))
         return Epoch._make(
             (*sums, *((epochs[0].began, epochs[-1].ended) if epochs else (0.0, 0.0)), None, None)
         )
@@ -161,7 +161,7 @@ class EpochRecorder(LoopRecorder):
             breakdown=_rounded(
                 {name: part / total.steps for name, part in parts.items()} if total.steps else {}
             ),
-            epochs=tuple(self.stored(*each) for each in enumerate(self.epochs, 1)),
+            epochs=tuple(self.stored(*numbered) for numbered in enumerate(self.epochs, 1)),
         )
 
     def stored(self, number: int, epoch: Epoch) -> Figures:
@@ -251,11 +251,11 @@ def cache_notes(shares: Sequence[float | None]) -> list[Note]:
     """Return what the page cache did to a training, from the share of the data in it before each
     measured epoch.
     """
-    known = [share for share in shares if share is not None]
-    if len(known) < len(shares):
+    read = [share for share in shares if share is not None]
+    if len(read) < len(shares):
         return [Note("page-cache-unknown")]
-    if known and max(known) > page_cache.MIN_SHARE:
-        return [Note("page-cache-helped", {"share": _share(max(known))})]
+    if read and max(read) > page_cache.MIN_SHARE:
+        return [Note("page-cache-helped", {"share": _share(max(read))})]
     return []
 
 

@@ -38,9 +38,9 @@ def build(request: Request) -> Any:
     name = request.recipe or ""
     make = next(
         (
-            found
-            for each in PACKAGES
-            if (found := getattr(importlib.import_module(each), name, None))
+            recipe
+            for package in PACKAGES
+            if (recipe := getattr(importlib.import_module(package), name, None))
         ),
         None,
     )

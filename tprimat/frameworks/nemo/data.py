@@ -69,7 +69,7 @@ def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int)
     import numpy as np
     from filelock import FileLock
 
-    _, kind, code = next(each for each in TYPES if source.vocab_size < each[0])
+    _, kind, code = next(row for row in TYPES if source.vocab_size < row[0])
     tokens_path = Path(f"{prefix}.bin")
     index_path = Path(f"{prefix}.idx")
     size = sequences * length * int(kind[2])

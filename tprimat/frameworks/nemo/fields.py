@@ -89,12 +89,12 @@ def fields(owner: Any) -> list[str]:
 
 
 def _check(owner: Any, part: str, before: list[str], setting: str) -> None:
-    known = fields(owner)
+    stated = fields(owner)
     where = ".".join(before) or "the recipe"
-    if not known:
+    if not stated:
         raise _refusal(f"{setting}: {where} has no fields: set it as a whole, or leave it")
-    if part not in known:
-        meant = suggestion(part, known, f"it has {', '.join(known[:8])}, …", most=3, cutoff=0.5)
+    if part not in stated:
+        meant = suggestion(part, stated, f"it has {', '.join(stated[:8])}, …", most=3, cutoff=0.5)
         raise _refusal(f"{setting}: {where} has no field {part!r}: {meant}")
 
 

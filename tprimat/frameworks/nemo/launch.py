@@ -123,7 +123,7 @@ def environment(request: Request) -> dict[str, str]:
         if request.cuda_graphs or any("cuda_graph" in setting for setting in request.settings):
             if SEGMENTS in os.environ.get(ALLOCATOR, ""):
                 settings[ALLOCATOR] = ",".join(
-                    each for each in os.environ[ALLOCATOR].split(",") if each != SEGMENTS
+                    option for option in os.environ[ALLOCATOR].split(",") if option != SEGMENTS
                 )
         elif ALSO_ALLOCATOR not in os.environ:
             settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)

@@ -74,7 +74,7 @@ def _card(name: str) -> Gpu:
     if exact := [gpu for gpu in cards if gpus.is_called(gpu, name)]:
         return exact[0]
     names = list(dict.fromkeys(gpu.short_name for gpu in cards))
-    longer = [each for each in names if name.lower() in each.lower()]
+    longer = [card for card in names if name.lower() in card.lower()]
     meant = suggestion(
         name,
         () if longer else names,

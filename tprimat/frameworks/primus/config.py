@@ -288,9 +288,9 @@ def _broken(path: Path, message: str, line: int | None = None) -> UnreadableErro
 def _merged(under: Parameters, over: Parameters) -> Parameters:
     result = dict(under)
     for name, value in over.items():
-        known = result.get(name)
-        if isinstance(known, dict) and isinstance(value, dict):
-            result[name] = _merged(known, value)
+        earlier = result.get(name)
+        if isinstance(earlier, dict) and isinstance(value, dict):
+            result[name] = _merged(earlier, value)
         else:
             result[name] = value
     return result
@@ -300,11 +300,11 @@ def _resolved(value: Any, environ: Environ, path: Path) -> Any:
     """Return a value with ${NAME:default} replaced; what was replaced may have become a number."""
     if isinstance(value, dict):
         return {
-            _resolved(key, environ, path): _resolved(each, environ, path)
-            for key, each in value.items()
+            _resolved(key, environ, path): _resolved(inner, environ, path)
+            for key, inner in value.items()
         }
     if isinstance(value, list):
-        return [_resolved(each, environ, path) for each in value]
+        return [_resolved(inner, environ, path) for inner in value]
     if not isinstance(value, str) or "${" not in value:
         return value
 
@@ -343,12 +343,12 @@ def _literal(text: str) -> Any:
 
 def _ignored(path: Path, content: Any, module: Any, settings: LoggedValues) -> Iterable[str]:
     """Yield notes on parameters that are where Primus doesn't look for them."""
-    for place, names in (("at the top of the file", content), ("next to overrides", module)):
+    for where, names in (("at the top of the file", content), ("next to overrides", module)):
         for name in sorted(names.keys() & megatron_setup.ARGUMENTS - {"model", "exp_name"}):
             held = settings.get(name)
             instead = f"{held.value} applies ({held.text})" if held else "its default applies"
             yield (
-                f"{path.name}: {name}: {names[name]} {place} is ignored by Primus ({instead}); "
+                f"{path.name}: {name}: {names[name]} {where} is ignored by Primus ({instead}); "
                 "put it under modules.pre_trainer.overrides"
             )
 

@@ -220,7 +220,7 @@ def _record(request: PrimusTraining, command: Launch, machine: Machine) -> Start
     own = {"primus": hosts.commit(host, request.installation.path), "rocm": rocm}
     versions = {
         **(machine.environment.versions if amd else {}),
-        **{name: each for name, each in own.items() if each},
+        **{name: version for name, version in own.items() if version},
     }
     return StartRecord(
         experiment=command.env["PRIMUS_EXP_NAME"],

@@ -192,8 +192,10 @@ class Planner(resolve.Resolver):
             )
         here = self.device.devices if self.device.platform != "cpu" else DEFAULT_GPUS
         if self.requested.num_nodes is None:
-            each = self.requested.num_gpus or _whole(self.environ, "GPUS_PER_NODE", here, least=1)
-            return (nodes * each, nodes), node
+            on_each = self.requested.num_gpus or _whole(
+                self.environ, "GPUS_PER_NODE", here, least=1
+            )
+            return (nodes * on_each, nodes), node
         gpus = self.requested.num_gpus or self.requested.num_nodes * here
         resolve.check_nodes(gpus, self.requested.num_nodes)
         return (gpus, self.requested.num_nodes), 0

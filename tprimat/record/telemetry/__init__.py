@@ -93,20 +93,20 @@ def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run
     time.perf_counter(), s.
     """
     whole = Timeline((run.steps[-1] if run.steps else 1,), (ended,), (ended - began,), began)
-    known = joined(run, whole, sampler, run.num_gpus or 1)
+    recorded = joined(run, whole, sampler, run.num_gpus or 1)
     issues = []
-    for issue in known.telemetry.issues:
+    for issue in recorded.telemetry.issues:
         stepless = issue.but(first_step=None, last_step=None)
         if stepless not in issues:
             issues.append(stepless)
     figures = {}
-    for name, value in known.energy_metrics.items():
+    for name, value in recorded.energy_metrics.items():
         if name not in _OF_STEADY_STEPS:
             figures[name] = value
-    return known.but(
+    return recorded.but(
         energy_metrics=figures,
-        telemetry=known.telemetry.but(
-            energy_code=known.telemetry.energy_code and "no-step-times",
+        telemetry=recorded.telemetry.but(
+            energy_code=recorded.telemetry.energy_code and "no-step-times",
             energy_reason="the log doesn't state when its steps ran",
             energy_covers=None,
             energy_excludes=(),
@@ -121,8 +121,8 @@ def with_trace(
     run: Run, steps: Timeline, trace: Trace, processes_here: int, unknown: tuple[str, ...] = ()
 ) -> Run:
     """Return a run with what a trace says of it; see joined()."""
-    known = summarize(run).steady
-    steady = steps.part(known.first_step or steps.steps[0], known.last_step or steps.steps[-1])
+    bounds = summarize(run).steady
+    steady = steps.part(bounds.first_step or steps.steps[0], bounds.last_step or steps.steps[-1])
     if not steady.steps:
         steady = steps
     measured = _energy(run, trace, steady, processes_here, unknown)

@@ -340,8 +340,8 @@ def _swapped(rows: Mapping[str, Rows]) -> str | None:
 
 
 def _is_idle(rows: Rows) -> bool:
-    known = [gpu.utilisation_percent for _, gpu in rows if gpu.utilisation_percent is not None]
-    return len(known) >= LEAST_READINGS and max(known) <= IDLE_PERCENT
+    shares = [gpu.utilisation_percent for _, gpu in rows if gpu.utilisation_percent is not None]
+    return len(shares) >= LEAST_READINGS and max(shares) <= IDLE_PERCENT
 
 
 def _stands_still(counter: Counter, drawn: Readings) -> bool:

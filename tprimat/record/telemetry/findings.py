@@ -327,8 +327,8 @@ def _deviations(values: Sequence[float]) -> float:
 def _risen(counts: Sequence[tuple[float, float | None]]) -> list[tuple[float, float]]:
     """Return when a counter was seen to have risen, and by how much."""
     risen = []
-    known = ((at, count) for at, count in counts if count is not None)
-    for (_, before), (at, now) in itertools.pairwise(known):
+    stated = ((at, count) for at, count in counts if count is not None)
+    for (_, before), (at, now) in itertools.pairwise(stated):
         if now > before:
             risen.append((at, now - before))
     return risen
@@ -380,12 +380,12 @@ def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str,
     What the training itself uses is known of some readings only, so others' share is that between
     two of those.
     """
-    known = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
+    readings = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
     shares = {}
     if looked := _looked(samples, start, end):
         (_, first), (_, last) = looked
         shares["others"] = min(last.share_of_others(first), 1.0)
-    if pair := _nearest(known, start, end):
+    if pair := _nearest(readings, start, end):
         (began, first), (ended, last) = pair
         shares["stolen"] = min(last.share_stolen(first), 1.0)
         if first.held_back_s is not None and last.held_back_s is not None:
