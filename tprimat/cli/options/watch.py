@@ -6,7 +6,7 @@ import argparse
 import re
 
 from tprimat.cli.options._log_values import add_log_values, add_mapping
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
 from tprimat.errors import ExitStatus
 
 EPILOG = """\
@@ -32,28 +32,24 @@ def parser() -> Parser:
     parser.add_argument(
         "log", metavar="LOG", help="a log file that grows, a directory of logs, or - for stdin"
     )
-    option(parser, "--baseline PATH", "results or a log to compare with while it runs")
-    option(
-        parser,
+    parser.option("--baseline PATH", "results or a log to compare with while it runs")
+    parser.option(
         "--until-ci PCT",
         "stop once the within-run interval is at most ± PCT, e.g. 1%%",
         type=_percent,
     )
-    option(
-        parser,
+    parser.option(
         "--max-slowdown PCT",
         f"stop with status {ExitStatus.SLOWER:d} if more than PCT slower than --baseline, or than"
         " earlier in this run",
         type=_percent,
     )
-    option(
-        parser,
+    parser.option(
         "--max-stall SECONDS",
         f"stop with status {ExitStatus.TRAINING_FAILED:d} if no step is logged for this long",
         type=_seconds,
     )
-    option(
-        parser,
+    parser.option(
         "--interval SECONDS",
         "time between two readings of the log (default: 2)",
         type=_seconds,
@@ -61,8 +57,7 @@ def parser() -> Parser:
     )
     add_mapping(parser)
     add_log_values(parser)
-    add_output_options(
-        parser,
+    parser.add_output_options(
         quiet="print only events and the final line",
         verbose="print a line for every step",
         json="print a JSON object every minute and at the end",
