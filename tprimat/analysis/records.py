@@ -11,8 +11,6 @@ import statistics
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.analysis.stats import alternates, robust_sigma
 from tprimat.analysis.warmup import MINIMUM_RECORDS, first_steady_index
 from tprimat.notes import Note
@@ -171,7 +169,7 @@ def trained(run: Run) -> Run:
     times = []
     for time, window, other in zip(run.step_times, run.window_steps, others, strict=True):
         times.append(time - other / window if other and time is not None else time)
-    return msgspec.structs.replace(run, step_times=tuple(times))
+    return run.but(step_times=tuple(times))
 
 
 def without(run: Run, steps: Collection[int]) -> Run:
@@ -188,7 +186,7 @@ def without(run: Run, steps: Collection[int]) -> Run:
     for name, value in run.native_metrics.items():
         native[name] = shortened(value) if isinstance(value, tuple) else value
     series = {name: shortened(getattr(run, name)) for name in SERIES}
-    return msgspec.structs.replace(run, **series, native_metrics=native, profiled_steps=())
+    return run.but(**series, native_metrics=native, profiled_steps=())
 
 
 def recorded_steps(run: Run) -> int:

@@ -246,8 +246,7 @@ def _of_records(
     warm_up = None
     if len(times) > 1:
         warm_up = math.fsum(map(operator.mul, times[:start], windows[:start]))
-    performance = msgspec.structs.replace(
-        _performance(sample, mean, tokens, rate),
+    performance = _performance(sample, mean, tokens, rate).but(
         total_steps=records.recorded_steps(whole),
         total_time_seconds=total_time,
         warmup_time_seconds=warm_up,
@@ -448,8 +447,7 @@ def _of_blocks(run: Run) -> Summary:
     unlike = _unlike_block(blocks, times, mean, typical)
     if differing := mean_over_blocks(mean, typical, unlike):
         notes.append(differing)
-    performance = msgspec.structs.replace(
-        _performance(times, mean, tokens, rate),
+    performance = _performance(times, mean, tokens, rate).but(
         total_steps=sum(windows),
         total_time_seconds=blocks[-1].start + blocks[-1].duration - blocks[0].start,
         final_loss=_final_loss(run),
@@ -513,7 +511,7 @@ def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
     for name, each in values.items():
         if isinstance(each, float):
             figures[name] = round_figure(each)
-    return msgspec.structs.replace(performance, **figures)
+    return performance.but(**figures)
 
 
 def _named(steps: Sequence[int]) -> str:

@@ -104,7 +104,7 @@ def of_file(path: str | Path) -> ModelConfig:
     except UsageError as error:
         text = str(error).replace("BenchmarkCallback: model_config", f"--model-shape {path}:")
         raise UsageError(text, heading="wrong-usage", hint=_SHAPE_HINT) from None
-    return msgspec.structs.replace(shape, source=Path(path).name)
+    return shape.but(source=Path(path).name)
 
 
 _SHAPE_HINT = (
@@ -149,8 +149,8 @@ def with_parameters(shape: ModelConfig | None, module: Any) -> ModelConfig:
         parameter.numel() for parameter in module.parameters() if not parameter.requires_grad
     )
     trainable = (count - frozen) or None if frozen else None
-    return msgspec.structs.replace(
-        shape or ModelConfig(), num_parameters=count or None, trainable_parameters=trainable
+    return (shape or ModelConfig()).but(
+        num_parameters=count or None, trainable_parameters=trainable
     )
 
 

@@ -568,9 +568,7 @@ def setup_key(run: Run) -> bytes:
     for RUN_VALUES.
     """
     setup = {name: getattr(run, name) for name in SETUP_FIELDS}
-    setup["training_config"] = msgspec.structs.replace(
-        run.training_config, **dict.fromkeys(RUN_VALUES)
-    )
+    setup["training_config"] = run.training_config.but(**dict.fromkeys(RUN_VALUES))
     return msgspec.json.encode(
         [setup, run.environment.versions, run.environment.emulated], order="sorted"
     )

@@ -15,8 +15,6 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
-import msgspec
-
 from tprimat.notes import Note, Told, noted
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
@@ -319,9 +317,7 @@ class MlperfRun(RunBuilder):
         """Return the Run, with what a system description in the log adds."""
         run = super().run(given)
         system = self.stated.get("system")
-        run = msgspec.structs.replace(
-            run, timeline=self.training.timeline, notes=(*run.notes, *self.training.doubts)
-        )
+        run = run.but(timeline=self.training.timeline, notes=(*run.notes, *self.training.doubts))
         if system:
             return mlperf_system.applied(run, system.value, f"on line {system.line}")
         return run
@@ -442,9 +438,7 @@ class SummaryRun(RunBuilder):
             Note("timestamp-unknown", {"why": "the summary has no times"}),
             "the sequence length and the global batch size are not stated",
         )
-        return msgspec.structs.replace(
-            super().run(given), model=given.get("model") or "flux", notes=noted(warnings)
-        )
+        return super().run(given).but(model=given.get("model") or "flux", notes=noted(warnings))
 
 
 def summary_builder(printed: Mapping[str, tuple[str, int]]) -> RunBuilder:
