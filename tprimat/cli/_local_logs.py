@@ -59,11 +59,10 @@ def import_local_logs(options: BenchmarkOptions, machine: Machine) -> int | None
     if not search.logs:
         return None
     _show(search, requested)
-    here = (
-        framework
-        for framework in frameworks.FRAMEWORKS
-        if machine.platform in framework.automatic_on
-    )
+    here = []
+    for framework in frameworks.FRAMEWORKS:
+        if machine.platform in framework.automatic_on:
+            here.append(framework)
     if usable := next(
         (framework.name for framework in here if framework.unavailable() is None), None
     ):
@@ -96,9 +95,10 @@ def _show(search: Search, requested: Sequence[str]) -> None:
         console.info(f"  skipped: {len(search.skipped) - most} more")
     for folder in search.looked_in:
         console.debug(f"  searched: {plain(folder)}")
-    console.current().values["logs"] = [
-        {"model": log.model, "path": str(log.path), "found_by": log.why} for log in search.logs
-    ]
+    shown = []
+    for log in search.logs:
+        shown.append({"model": log.model, "path": str(log.path), "found_by": log.why})
+    console.current().values["logs"] = shown
     missing = [model for model in requested if model not in {log.model for log in search.logs}]
     if missing:
         variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in missing)

@@ -26,11 +26,10 @@ def main(arguments: argparse.Namespace) -> int:
     curves = scaling_of(
         compare(inputs.files, model=arguments.model, notes=inputs.notes, options=options)
     )
-    projections = [
-        projected
-        for curve in curves.curves
-        if (projected := projection.of(curve, arguments.gpus, arguments.batch))
-    ]
+    projections = []
+    for curve in curves.curves:
+        if projected := projection.of(curve, arguments.gpus, arguments.batch):
+            projections.append(projected)
     status = inputs.status(ExitStatus.OK if projections else ExitStatus.NOT_COMPARABLE)
     if arguments.json:
         values = {

@@ -92,10 +92,11 @@ def _trainings(
     requests = {}
     for name in names:
         requests[name] = PrimusRequest(**fields | {"config": config if name == own else None})
-    return tuple(
-        Planner(primus_row, models.by_name(name), request, device).plan(output_dir)
-        for name, request in requests.items()
-    )
+    trainings = []
+    for name, request in requests.items():
+        planner = Planner(primus_row, models.by_name(name), request, device)
+        trainings.append(planner.plan(output_dir))
+    return tuple(trainings)
 
 
 def own_configuration(options: argparse.Namespace) -> Path | None:

@@ -205,11 +205,10 @@ def completed(run: Run, given: GivenValues) -> Run:
             stack = "ROCm"
         problem = f"--gpu {used['gpu']}: the training ran on {stack}"
         raise UsageError(problem, heading="option-against-log", hint=_OVERRIDE)
-    sizes = {
-        field: value
-        for field, value in used.items()
-        if field in run.training_config.__struct_fields__
-    }
+    sizes = {}
+    for field, value in used.items():
+        if field in run.training_config.__struct_fields__:
+            sizes[field] = value
     config = run.model_config
     if shape := used.get("model_shape"):
         own = models.parameters(shape)

@@ -110,12 +110,11 @@ class LogImport:
         hashed = f"{stem}_{full}_{hashlib.sha256(''.join(hashes).encode()).hexdigest()[:8]}"
         names = (stem, f"{stem}_{parts[1] or 'log'}", f"{stem}_{full}", hashed)
         numbered = (f"{hashed}_{number}" for number in itertools.count(2))
-        paths = (self._directory / f"{name}.json" for name in itertools.chain(names, numbered))
-        return next(
-            path
-            for path in map(store.with_its_case, paths)
-            if path not in self._used_paths and (not path.exists() or _same_source(path, run))
-        )
+        for name in itertools.chain(names, numbered):
+            path = store.with_its_case(self._directory / f"{name}.json")
+            if path not in self._used_paths and (not path.exists() or _same_source(path, run)):
+                break
+        return path
 
 
 def merged(
@@ -129,10 +128,8 @@ def merged(
     A source that another one describes better, or that is another attempt, is added to `skipped`.
     """
     waiting, again = attempts.joined(waiting)
-    skipped += [
-        SkippedFile(title, f"another attempt at the training of {first}: joined")
-        for title, first in again
-    ]
+    for title, former in again:
+        skipped.append(SkippedFile(title, f"another attempt at the training of {former}: joined"))
     kept: dict[int, ImportedRun] = {}
     # Whole ones before parts of them, what was written for machines before consoles.
     order = sorted(
@@ -180,7 +177,7 @@ def _same_source(path: Path, run: Run) -> bool:
     previous = earlier[0].source_files
     if len(run.source_files) != len(previous):
         return False
-    return any(
-        one.path == other.path or (one.sha256 is not None and one.sha256 == other.sha256)
-        for one, other in zip(run.source_files, previous, strict=True)
-    )
+    for one, other in zip(run.source_files, previous, strict=True):
+        if one.path == other.path or (one.sha256 is not None and one.sha256 == other.sha256):
+            return True
+    return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tprimat.errors import UnreadableError
@@ -108,15 +108,14 @@ def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loade
                 for key in keys(run, is_packed=is_packed):
                     made.add(key)
     for file in files:
-        runs = tuple(
-            run
-            for run in file.runs
-            if file.name not in inputs.logs or not keys(run, is_packed=is_packed) & made
-        )
+        runs = []
+        for run in file.runs:
+            if file.name not in inputs.logs or not keys(run, is_packed=is_packed) & made:
+                runs.append(run)
         if len(runs) < len(file.runs):
             inputs.notes.append(f"skipped: {file.name}: a result was made of it")
         if runs:
-            yield dataclasses.replace(file, runs=runs)
+            yield dataclasses.replace(file, runs=tuple(runs))
 
 
 def _toldapart(files: list[Loaded]) -> list[Loaded]:
@@ -137,10 +136,11 @@ def _toldapart(files: list[Loaded]) -> list[Loaded]:
 
     if len(shown) < 2:
         return files
-    return [
-        dataclasses.replace(file, runs=tuple(named(run, file) for run in file.runs))
-        for file in files
-    ]
+    apart = []
+    for file in files:
+        runs = tuple(named(run, file) for run in file.runs)
+        apart.append(dataclasses.replace(file, runs=runs))
+    return apart
 
 
 def _results(
@@ -177,16 +177,20 @@ def _load_logs(
 ) -> None:
     """Add the runs of the logs in files and directories, in a directory those beside its results."""
     results = {file.name for file in beside}
-    if all(str(path) in results for name in names for path in _files(name)):
+    # What can't be read is a note of whoever reads the logs, if there are no results beside them.
+    others = [*names]
+    if beside:
+        others = [name for name in names if _holds_more(Path(name), results)]
+    if not others:
         return
     from tprimat.log_import import logs  # here, since results need none of the readers
 
     logs.load(names, given, jobs, inputs, beside)
 
 
-def _files(name: str) -> Iterable[Path]:
-    path = Path(name)
-    return files_below(path, lambda _: None) if path.is_dir() else [path]
+def _holds_more(folder: Path, results: Collection[str]) -> bool:
+    """Return whether a directory has other files than these results."""
+    return any(str(file) not in results for file in files_below(folder, lambda _: None))
 
 
 def _completed(file: Loaded, given: GivenValues) -> Loaded:

@@ -155,9 +155,8 @@ def verify(path: Path) -> Verification:
         consoles: list[float] = []
         for log in packed if is_live else ():
             shown = (PRINTED_MEAN.match(line.text) for line in log.lines())
-            consoles += (
-                float(printed[1]) / (1000 if printed[2] else 1) for printed in shown if printed
-            )
+            for printed in filter(None, shown):
+                consoles.append(float(printed[1]) / (1000 if printed[2] else 1))
         runs: list[VerifiedRun] = []
         for result in results:
             runs += _verified(result, lambda given: read(given)[1], hashes, consoles)
@@ -457,11 +456,9 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
         stored["run.model"] = log.model
     if run.ending is None:
         # Of schema 1. Its status, which is compared, says it.
-        stated = {
-            key: value
-            for key, value in stated.items()
-            if not key.startswith(("ending.", "run.notes"))
-        }
+        for key in [*stated]:
+            if key.startswith(("ending.", "run.notes")):
+                del stated[key]
     for key, value in stated.items():
         is_open = key in _OPEN or (key == "ending.cause" and not original)
         if not is_open and (key in stored or not key.startswith(_GROWING)):

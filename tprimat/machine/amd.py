@@ -360,10 +360,9 @@ _PRINTED = {
 
 def _amd_smi_states(host: Host) -> Iterator[GpuState]:
     """Yield what `amd-smi metric` prints, with the addresses of `amd-smi list`."""
-    addresses = {
-        gpu.get("gpu"): str(gpu.get("bdf", "")).lower()
-        for gpu in _rows(host.command(["amd-smi", "list", "--json"]))
-    }
+    addresses = {}
+    for gpu in _rows(host.command(["amd-smi", "list", "--json"])):
+        addresses[gpu.get("gpu")] = str(gpu.get("bdf", "")).lower()
     for gpu in _rows(host.command(["amd-smi", "metric", "--json"])):
         memory = _mapping(gpu.get("mem_usage"))
         numbers: FieldValues = {}

@@ -64,9 +64,10 @@ def with_held_memory(
     # Ranks of one job start at different moments: a rank looks at its own GPU alone.
     rank = host.environ.get("LOCAL_RANK", "")
     own_gpu = int(rank) if rank.isdigit() and int(rank) < len(devices) else None
-    read = [
-        device for device in devices if device.index not in held and own_gpu in (None, device.index)
-    ]
+    read = []
+    for device in devices:
+        if device.index not in held and own_gpu in (None, device.index):
+            read.append(device)
     in_use = bool(torch.cuda.is_initialized()) and any(
         torch.cuda.memory_reserved(device.index) for device in read
     )

@@ -316,13 +316,12 @@ def numa_balancing(host: Host) -> bool | None:
 
 def settings(environ: Environ) -> dict[str, str]:
     """Return the environment variables that change speed, sorted, without what may be a secret."""
-    return {
-        name: for_encoding(value, "utf-8")
-        for name, value in sorted(environ.items())
-        if _SETTING.fullmatch(name)
-        and not _NO_SETTING.fullmatch(name)
-        and not is_secret(name, value)
-    }
+    shown = {}
+    for name, value in sorted(environ.items()):
+        hidden = _NO_SETTING.fullmatch(name)
+        if _SETTING.fullmatch(name) and not hidden and not is_secret(name, value):
+            shown[name] = for_encoding(value, "utf-8")
+    return shown
 
 
 def _stated(pattern: str, text: str | None) -> str | None:

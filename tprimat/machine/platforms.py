@@ -171,10 +171,10 @@ def _device_notes(devices: Sequence[Device]) -> Iterator[Note]:
         for device in devices
     )
     if len(models) > 1:
-        listed = ", ".join(
-            f"{count} × {name} ({memory:.0f} GB)" for (name, _, memory), count in models.items()
-        )
-        yield Note("gpus-differ", {"gpus": listed})
+        listed = []
+        for (name, _, memory), count in models.items():
+            listed.append(f"{count} × {name} ({memory:.0f} GB)")
+        yield Note("gpus-differ", {"gpus": ", ".join(listed)})
     parts = collections.defaultdict(list)
     for device in devices:
         if device.partition:

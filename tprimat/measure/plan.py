@@ -125,9 +125,10 @@ class Plan:
         """
         for run in range(1, self.runs + 1):
             for model in dict.fromkeys(request.model for request in self.requests):
-                indices = [
-                    index for index, request in enumerate(self.requests) if request.model == model
-                ]
+                indices = []
+                for index, request in enumerate(self.requests):
+                    if request.model == model:
+                        indices.append(index)
                 for index in indices if run % 2 else reversed(indices):
                     yield run, index
 

@@ -225,9 +225,8 @@ class Names:
         spans = []
         for start, end, kind, name in _names_in(text):
             spans.append((start, end, self.pseudonym(name, kind)))
-        spans += [
-            (start, end, self.pseudonym(text[start:end])) for start, end in self._known_in(text)
-        ]
+        for start, end in self._known_in(text):
+            spans.append((start, end, self.pseudonym(text[start:end])))
         if self._pattern is None:
             domains = "|".join(map(re.escape, self._domains)) or "(?!)"
             self._pattern = re.compile(
@@ -263,9 +262,9 @@ class Names:
         """
         words = text.split("\t")
         shown = relative_words(words)
-        self._given["path"].update(
-            (word, "") for word, new in zip(words, shown, strict=True) if word != new
-        )
+        for word, new in zip(words, shown, strict=True):
+            if word != new:
+                self._given["path"][word] = ""
         return self.text("\t".join(shown))
 
     def pseudonym(self, name: str, kind: str = "") -> str:

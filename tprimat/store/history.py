@@ -98,6 +98,8 @@ def unfinished(folder: Path) -> list[Path]:
     """
     if folder.name == HISTORY and folder.is_symlink():
         return []
-    return [
-        file for file in folder.glob(f".*{UNFINISHED}") if file.is_file() and not file.is_symlink()
-    ]
+    files = []
+    for file in folder.glob(f".*{UNFINISHED}"):
+        if file.is_file() and not file.is_symlink():
+            files.append(file)
+    return files

@@ -366,11 +366,11 @@ class _LegacyFile:
         derived.
         """
         stated = {**msgspec.structs.asdict(getattr(self.stated, group)), **derived}
-        return {
-            name: self._known(f"{group}.{name}", value)
-            for name, value in stated.items()
-            if name in kind.__struct_fields__
-        }
+        values = {}
+        for name, value in stated.items():
+            if name in kind.__struct_fields__:
+                values[name] = self._known(f"{group}.{name}", value)
+        return values
 
     def _known(self, name: str, value: Any) -> Any:
         """Return a text, a count or an amount; None, with its name among the missing fields, if it

@@ -162,15 +162,14 @@ def applied(run: Run, record: StartRecord) -> Run:
         "parallelism_config": parallelism,
         "timestamp": run.timestamp or record.started,
     }
-    configured = [
-        f"{name.replace('_', ' ')} {value}"
-        for logged, filled in (
-            (run.training_config, training),
-            (run.parallelism_config, parallelism),
-        )
-        for name, value in filled.known().items()
-        if getattr(logged, name) is None
-    ]
+    configured = []
+    for logged, filled in (
+        (run.training_config, training),
+        (run.parallelism_config, parallelism),
+    ):
+        for name, value in filled.known().items():
+            if getattr(logged, name) is None:
+                configured.append(f"{name.replace('_', ' ')} {value}")
     if run.model_config.num_layers is None and run.model in (None, record.model):
         # The dump of the arguments is printed by the first rank, the iteration lines by the last
         # one.

@@ -154,12 +154,10 @@ class Parser(Options, argparse.ArgumentParser):
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
         for group in self._action_groups:
-            shown = (
-                action
-                for action in group._group_actions
-                if action.help != argparse.SUPPRESS and action.option_strings
-            )
-            names = [action.option_strings[-1] for action in shown]
+            names = []
+            for action in group._group_actions:
+                if action.help != argparse.SUPPRESS and action.option_strings:
+                    names.append(action.option_strings[-1])
             formatter.start_section(group.title)
             if group.title == MOST_USED:
                 formatter.add_arguments(group._group_actions)
@@ -179,11 +177,9 @@ class Parser(Options, argparse.ArgumentParser):
                 name, [flag for action in shown for flag in action.option_strings], hint
             )
         if word := re.fullmatch(r"unrecognized arguments: (\w+)", message):
-            for action in (
-                action
-                for action in self._actions
-                if "--model" in action.option_strings and action.type
-            ):
+            for action in self._actions:
+                if "--model" not in action.option_strings or not action.type:
+                    continue
                 with contextlib.suppress(argparse.ArgumentError):
                     self._get_value(action, word[1])
                     hint = f"did you mean --model {word[1].lower()}?"

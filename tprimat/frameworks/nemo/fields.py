@@ -78,11 +78,9 @@ def fields(owner: Any) -> list[str]:
             parameters = inspect.signature(kind).parameters.values()
         except (TypeError, ValueError):
             continue
-        names += [
-            parameter.name
-            for parameter in parameters
-            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        ]
+        for parameter in parameters:
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                names.append(parameter.name)
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
     return list(dict.fromkeys(names))

@@ -50,14 +50,11 @@ class NemoBenchmark(RequestedBenchmark):
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Start the first step; NeMo has made its own changes by now."""
         self._native = {}
-        self._timer = next(
-            (
-                callback.timer
-                for callback in trainer.callbacks
-                if type(callback).__name__ == "TimingCallback"
-            ),
-            None,
-        )
+        self._timer = None
+        for callback in trainer.callbacks:
+            if type(callback).__name__ == "TimingCallback":
+                self._timer = callback.timer
+                break
         owners = getattr(pl_module, "config", None), getattr(trainer.strategy, "ddp_config", None)
         self._settings = dict(settings_of(("model.config", "trainer.strategy.ddp"), owners))
         self._optimizer = getattr(getattr(pl_module, "optim", None), "config", None)

@@ -112,10 +112,8 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     def named(values: Parameters) -> Iterable[tuple[str, Any]]:
         if folder != torchtitan.NAME:
             return values.items()
-        names.update(
-            (torchtitan.PARAMETERS.get(dotted, dotted), dotted)
-            for dotted, _ in torchtitan.flat(values)
-        )
+        for dotted, _ in torchtitan.flat(values):
+            names[torchtitan.PARAMETERS.get(dotted, dotted)] = dotted
         return torchtitan.renamed(values)
 
     for kind, preset in (("modules", module.get("config")), ("models", model)):
@@ -129,9 +127,8 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
             )
             continue
         values, _ = _parsed(file, environ)
-        settings.update(
-            (name, LoggedValue(value, 1, f"{kind}/{file.name}")) for name, value in named(values)
-        )
+        for name, value in named(values):
+            settings[name] = LoggedValue(value, 1, f"{kind}/{file.name}")
     inner = module.get("overrides")
     lines = _lines(root)
     for name, value in named(inner) if isinstance(inner, dict) else ():
@@ -299,10 +296,10 @@ def _merged(under: Parameters, over: Parameters) -> Parameters:
 def _resolved(value: Any, environ: Environ, path: Path) -> Any:
     """Return a value with ${NAME:default} replaced; what was replaced may have become a number."""
     if isinstance(value, dict):
-        return {
-            _resolved(key, environ, path): _resolved(inner, environ, path)
-            for key, inner in value.items()
-        }
+        resolved = {}
+        for key, inner in value.items():
+            resolved[_resolved(key, environ, path)] = _resolved(inner, environ, path)
+        return resolved
     if isinstance(value, list):
         return [_resolved(inner, environ, path) for inner in value]
     if not isinstance(value, str) or "${" not in value:

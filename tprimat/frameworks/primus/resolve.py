@@ -352,11 +352,9 @@ def _logging(configuration: Configuration) -> list[str]:
     """
     words = []
     # torchtitan's step lines are of level INFO.
-    levels = [
-        level
-        for level in _DOES_NOT_LOG
-        if (level, configuration.framework) != ("INFO", torchtitan.NAME)
-    ]
+    levels = [*_DOES_NOT_LOG]
+    if configuration.framework == torchtitan.NAME:
+        levels.remove("INFO")
     for name in ("stderr_sink_level", "sink_level"):
         level = configuration.settings.value(name)
         if level in levels or (name == "stderr_sink_level" and level is None):

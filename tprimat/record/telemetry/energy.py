@@ -360,9 +360,9 @@ def _stands_still(counter: Counter, drawn: Readings) -> bool:
 
 def _power_times_time(drawn: Readings, steady: Timeline) -> float:
     """Return the energy that power readings give for the steps, J."""
-    parts = (
-        (low + high) / 2 * (at - before) for (before, low), (at, high) in itertools.pairwise(drawn)
-    )
+    parts = []
+    for (before, low), (at, high) in itertools.pairwise(drawn):
+        parts.append((low + high) / 2 * (at - before))
     summed = Counter([at for at, _ in drawn], list(itertools.accumulate(parts, initial=0.0)))
     return sum(summed.between(start, end)[0] for start, end in steady.intervals())
 

@@ -123,9 +123,11 @@ class _Events:
         for _, devices, first, last in _grouped(
             self.rows, lambda gpu: reason if reason in gpu.throttle else None
         ):
-            states = [
-                gpu for device in devices for at, gpu in self.rows[device] if first <= at <= last
-            ]
+            states = []
+            for device in devices:
+                for at, gpu in self.rows[device]:
+                    if first <= at <= last:
+                        states.append(gpu)
             heats = [gpu.temperature_c for gpu in states if gpu.temperature_c is not None]
             clocks = [gpu.clock_mhz for gpu in states if gpu.clock_mhz is not None]
             heat = max(heats, default=None)
@@ -143,9 +145,10 @@ class _Events:
         """Yield changes of clocks that last, those of several GPUs at one time together."""
         changes: list[tuple[float, float, float, str]] = []
         for name, readings in self.rows.items():
-            clocks = [
-                (at, gpu.clock_mhz) for at, gpu in self.steady.running(readings) if gpu.clock_mhz
-            ]
+            clocks = []
+            for at, gpu in self.steady.running(readings):
+                if gpu.clock_mhz:
+                    clocks.append((at, gpu.clock_mhz))
             changes += [(*change, name) for change in changed_levels(clocks)]
         changes.sort()
         while changes:
