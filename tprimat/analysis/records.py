@@ -14,6 +14,7 @@ from typing import Any
 from tprimat.analysis.stats import alternates, robust_sigma
 from tprimat.analysis.warmup import MINIMUM_RECORDS, first_steady_index
 from tprimat.notes import Note
+from tprimat.results.fields import known_values
 from tprimat.results.run import SERIES, Run
 
 DISPATCHED = 0.1
@@ -126,7 +127,7 @@ def longer(
     begins = sorted(starts)
     places = {*places, *begins}
     for begin, end in itertools.pairwise((*begins, len(times))):
-        part = [time for time in times[begin:end] if time is not None]
+        part = known_values(times[begin:end])
         if len(part) >= MINIMUM_RECORDS:
             slow = first_steady_index(part) or 0
         else:
@@ -220,7 +221,7 @@ def total_time(run: Run) -> tuple[float | None, list[Note]]:
         and run.steps[-1] - run.steps[0] == len(run.steps) - 1
     ):
         # Most runs have a record for each step.
-        times = [time for time in run.step_times if time is not None]
+        times = known_values(run.step_times)
         if len(times) == len(run.steps):
             return math.fsum(times), []
     timed = []

@@ -18,6 +18,7 @@ from tprimat.analysis.causes import cause_of_change
 from tprimat.analysis.segments import Segment, find_segments
 from tprimat.notes import Note
 from tprimat.results.account import Clock, Entry
+from tprimat.results.fields import known_values
 from tprimat.results.run import PerformanceMetrics, Run, Steady, sentences
 from tprimat.text import join_names
 from tprimat.units import round_figure
@@ -596,7 +597,7 @@ def _final_loss(run: Run) -> float | None:
     """Return the mean of the last losses: more than the last quarter of a short run is of its
     fall.
     """
-    losses = [loss for loss in run.loss_values if loss is not None]
+    losses = known_values(run.loss_values)
     if losses:
         return stats.mean(losses[-min(FINAL_LOSSES, max(len(losses) // 4, 1)) :])
     return None

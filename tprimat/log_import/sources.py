@@ -41,6 +41,7 @@ from tprimat.log_import.unread import MLPERF_SYSTEM, NO_LOG_BY_NAME, RESULT, Ski
 from tprimat.read import mapped
 from tprimat.read.parsing.headings import headings
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile
+from tprimat.results.fields import known_items
 from tprimat.results.outcome import going_on
 from tprimat.results.result_file import readable, without_secrets
 from tprimat.store import store
@@ -417,7 +418,7 @@ def _beside(file_format: FileFormat, path: str) -> dict[str, bytes]:
     contents = {}
     for file in itertools.islice(files, MOST_BESIDE):
         contents[str(file.relative_to(folder))] = read_small(file)
-    return {name: content for name, content in contents.items() if content is not None}
+    return known_items(contents)
 
 
 def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:

@@ -28,6 +28,7 @@ from tprimat.log_import.load import keys
 from tprimat.notes import OBSERVED
 from tprimat.read import mapped
 from tprimat.record.console import PRINTED_MEAN
+from tprimat.results.fields import known_values
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
 from tprimat.results.run import (
     RECORD_FIELDS,
@@ -262,7 +263,7 @@ def _verified(
             compared.append(
                 _compared("ending.kind", run.ending.kind, how_ended(run).kind, "its status")
             )
-        differences = [difference for difference in compared if difference is not None]
+        differences = known_values(compared)
         name = None if log is None else _name(log)
         findings = _findings(run, summary)
         if log is not None:

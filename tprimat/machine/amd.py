@@ -17,7 +17,7 @@ from typing import Any
 
 from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary
 from tprimat.machine.host import Host
-from tprimat.results.fields import FieldValues
+from tprimat.results.fields import FieldValues, known_items
 from tprimat.units import GB
 
 Values = Mapping[str, Any]
@@ -180,7 +180,7 @@ class Reader:
             "pids": _pids(ask("amdsmi_get_gpu_process_list", handle)),
             "throttle": self._throttle_reasons(state.id or "", metrics) or None,
         }
-        return state.but(**{name: value for name, value in answers.items() if value is not None})
+        return state.but(**known_items(answers))
 
     def _energy_j(self, handle: Any) -> float | None:
         counter = _mapping(self._smi.ask("amdsmi_get_energy_count", handle))

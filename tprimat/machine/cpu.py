@@ -18,6 +18,7 @@ import msgspec
 import psutil
 
 from tprimat.machine.host import Host, control_groups
+from tprimat.results.fields import known_items
 from tprimat.text import for_encoding
 
 Readings = dict[str, float]
@@ -114,7 +115,7 @@ class CpuReader:
             held_back_s=self._held_back_s(),
             frequency_mhz=_frequency_mhz(),
             load_average=_load_average(),
-            energy_j={name: read for name, read in joules.items() if read is not None},
+            energy_j=known_items(joules),
             energy_range_j=self._ranges,
         )
 

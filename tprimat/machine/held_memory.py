@@ -22,7 +22,7 @@ from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device, GpuProcess
 from tprimat.machine.host import Host
 from tprimat.notes import Note
-from tprimat.results.fields import Figures
+from tprimat.results.fields import Figures, known_values
 from tprimat.results.run import Platform
 from tprimat.units import GB, round_figure
 
@@ -135,7 +135,7 @@ def handed_over() -> dict[str, str]:
 
 def most_held_gb(devices: Sequence[Device]) -> float | None:
     """Return what others hold of the fullest device, GB; None if it is known of none."""
-    held = [device.memory_held_gb for device in devices if device.memory_held_gb is not None]
+    held = known_values(device.memory_held_gb for device in devices)
     if held:
         return round_figure(max(held))
     return None

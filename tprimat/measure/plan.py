@@ -30,7 +30,7 @@ from tprimat.frameworks.request import (
 from tprimat.machine import held_memory
 from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
-from tprimat.results.fields import FieldValues
+from tprimat.results.fields import FieldValues, known_items
 from tprimat.results.run import Tuning
 from tprimat.store import store
 from tprimat.text import counted
@@ -388,7 +388,7 @@ def given_options(options: BenchmarkOptions) -> FieldValues:
             "num_nodes": world // int(os.environ.get("LOCAL_WORLD_SIZE", world)),
         }
         given["origins"] = dict.fromkeys(("num_gpus", "num_nodes"), LAUNCHER)
-    return {name: value for name, value in given.items() if value is not None}
+    return known_items(given)
 
 
 def requested_config(

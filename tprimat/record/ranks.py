@@ -25,6 +25,7 @@ from tprimat.errors import UsageError
 from tprimat.machine.host import Environ
 from tprimat.notes import Note
 from tprimat.record.recorder import Record, format_steps
+from tprimat.results.fields import known_values
 
 TIMEOUT_S = 30.0
 """How long the first process waits for the others' times. They end their last step together."""
@@ -280,7 +281,7 @@ def straggler_note(own: Times, others: dict[int, Times]) -> Note | None:
     for rank, times in everyone.items():
         if times.until_backward is not None:
             until[rank] = times.until_backward
-    steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
+    steps = known_values(own.seconds[1:])
     if len(until) < len(everyone) or not steps:
         return None
     usual = statistics.median_low(until.values())

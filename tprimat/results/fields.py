@@ -6,6 +6,7 @@ docs/result-file.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -39,8 +40,19 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Value = Annotated[float, msgspec.Meta(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 
+AnyValue = TypeVar("AnyValue")
 AnyFixed = TypeVar("AnyFixed", bound="Fixed")
 AnySection = TypeVar("AnySection", bound="Section")
+
+
+def known_values(values: Iterable[AnyValue | None]) -> list[AnyValue]:
+    """Return the values that are known, in their order."""
+    return [value for value in values if value is not None]
+
+
+def known_items(values: Mapping[str, AnyValue | None]) -> dict[str, AnyValue]:
+    """Return what is known of values by name."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class Fixed(msgspec.Struct, frozen=True):

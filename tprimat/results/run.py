@@ -36,6 +36,7 @@ from tprimat.results.fields import (
     Seed,
     StepTime,
     Value,
+    known_values,
 )
 from tprimat.results.telemetry import Telemetry
 from tprimat.results.trace import Trace
@@ -589,7 +590,7 @@ def _are_within(series: Sequence[float | None], low: float, high: float) -> bool
     if isinstance(series, array.array):
         figures = []
     else:
-        figures = [value for value in series if value is not None]
+        figures = known_values(series)
     # A NaN hides from min and max, but not from a sum.
     return not figures or (
         low <= min(figures) and max(figures) <= high and not math.isnan(sum(figures))

@@ -17,7 +17,7 @@ from tprimat.record.loop import LoopRecorder
 from tprimat.record.progress import reporter
 from tprimat.record.ranks import Process
 from tprimat.results.account import Timing
-from tprimat.results.fields import Figures
+from tprimat.results.fields import Figures, known_values
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.units import GB, round_figure
 
@@ -251,7 +251,7 @@ def cache_notes(shares: Sequence[float | None]) -> list[Note]:
     """Return what the page cache did to a training, from the share of the data in it before each
     measured epoch.
     """
-    read = [share for share in shares if share is not None]
+    read = known_values(shares)
     if len(read) < len(shares):
         return [Note("page-cache-unknown")]
     if read and max(read) > page_cache.MIN_SHARE:

@@ -19,7 +19,7 @@ from tprimat.machine import amd, nvidia
 from tprimat.machine.cpu import CpuReader, CpuState
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.host import Host
-from tprimat.results.fields import Fixed
+from tprimat.results.fields import Fixed, known_values
 from tprimat.results.run import Platform
 
 VERSION = 1
@@ -158,7 +158,7 @@ def mean_utilisation(trace: Trace | None, start: float, end: float) -> float | N
         if start <= sample.at <= end
         for gpu in sample.gpus
     )
-    values = [gpu.utilisation_percent for gpu in gpus if gpu.utilisation_percent is not None]
+    values = known_values(gpu.utilisation_percent for gpu in gpus)
     if values:
         return sum(values) / len(values)
     return None

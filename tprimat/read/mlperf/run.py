@@ -33,7 +33,7 @@ from tprimat.read.parsing.values import (
 )
 from tprimat.results.account import Entry, Timing
 from tprimat.results.ending import Ending
-from tprimat.results.fields import FieldValues, Figures
+from tprimat.results.fields import FieldValues, Figures, known_items
 from tprimat.results.outcome import Outcome, ending_of, outcome_of
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
 
@@ -159,7 +159,7 @@ def builder(training: BenchmarkRun) -> RunBuilder:
             covers=_COVERS[placed.kind] if training.records else None,
             over_ranks="the rank that logs",
         ),
-        figures={name: value for name, value in figures.items() if value is not None},
+        figures=known_items(figures),
         notes=tuple(notes),
         unknown=unknown,
         settings=_settings(stated),

@@ -15,7 +15,7 @@ from tprimat.record.telemetry import energy, findings, series
 from tprimat.record.telemetry.energy import Energy
 from tprimat.record.telemetry.timeline import Timeline, within
 from tprimat.results.conditions import Disturbance
-from tprimat.results.fields import Figures
+from tprimat.results.fields import Figures, known_items, known_values
 from tprimat.results.run import Run
 from tprimat.results.telemetry import VALID_ENERGY, Telemetry
 
@@ -44,7 +44,7 @@ _OF_STEADY_STEPS = (
 def disturbance(samples: Sequence[Sample], start: float, end: float) -> Disturbance:
     """Return what else used the CPU between two moments on time.perf_counter(), s."""
     shares = findings.cpu_shares(samples, start, end)
-    states = [sample.cpu for sample in samples if sample.cpu is not None]
+    states = known_values(sample.cpu for sample in samples)
     disturbed = Disturbance(
         other_programs_cpu_share=_share(shares, "others"), steal_cpu_share=_share(shares, "stolen")
     )
@@ -219,10 +219,10 @@ def _power_and_clock(samples: Sequence[Sample]) -> Figures:
         "clock_mhz": None,
         "clock_max_mhz": lowest.clock_max_mhz,
     }
-    clocks = [gpu.clock_mhz for gpu in gpus if gpu.clock_mhz is not None]
+    clocks = known_values(gpu.clock_mhz for gpu in gpus)
     if clocks:
         figures["clock_mhz"] = round(statistics.fmean(clocks), 1)
-    return {name: value for name, value in figures.items() if value is not None}
+    return known_items(figures)
 
 
 def _throttle_shares(samples: Sequence[Sample]) -> dict[str, float]:

@@ -26,6 +26,7 @@ from tprimat.record.telemetry.timeline import (
     clock_jumps,
     rows_of,
 )
+from tprimat.results.fields import known_values
 from tprimat.results.telemetry import VALID_ENERGY
 
 TOLERANCE, TOLERANCE_OF_ONE = 0.1, 0.5
@@ -326,7 +327,7 @@ def _swapped(rows: Mapping[str, Rows]) -> str | None:
     """Return a sentence if the counters of two GPUs are swapped, else None."""
     counts = {}
     for name, readings in rows.items():
-        joules = [gpu.energy_j for _, gpu in readings if gpu.energy_j is not None]
+        joules = known_values(gpu.energy_j for _, gpu in readings)
         if len(joules) == len(readings):
             counts[name] = list(itertools.pairwise(joules))
     for one, other in itertools.combinations(counts, 2):
@@ -340,7 +341,7 @@ def _swapped(rows: Mapping[str, Rows]) -> str | None:
 
 
 def _is_idle(rows: Rows) -> bool:
-    shares = [gpu.utilisation_percent for _, gpu in rows if gpu.utilisation_percent is not None]
+    shares = known_values(gpu.utilisation_percent for _, gpu in rows)
     return len(shares) >= LEAST_READINGS and max(shares) <= IDLE_PERCENT
 
 

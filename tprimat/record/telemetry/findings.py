@@ -25,6 +25,7 @@ from tprimat.record.telemetry.timeline import (
     rows_of,
     within,
 )
+from tprimat.results.fields import known_values
 from tprimat.results.telemetry import TelemetryIssue
 
 SIDE = 12
@@ -128,8 +129,8 @@ class _Events:
                 for at, gpu in self.rows[device]:
                     if first <= at <= last:
                         states.append(gpu)
-            heats = [gpu.temperature_c for gpu in states if gpu.temperature_c is not None]
-            clocks = [gpu.clock_mhz for gpu in states if gpu.clock_mhz is not None]
+            heats = known_values(gpu.temperature_c for gpu in states)
+            clocks = known_values(gpu.clock_mhz for gpu in states)
             heat = max(heats, default=None)
             facts = []
             if heat is not None:

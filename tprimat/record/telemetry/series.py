@@ -8,12 +8,13 @@ import bisect
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tprimat.machine.cpu import CpuState
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import Sample
 from tprimat.record.telemetry.timeline import Timeline
+from tprimat.results.fields import known_values
 from tprimat.results.telemetry import LONGEST_SERIES
 
 SIGNIFICANT = 4
@@ -24,7 +25,7 @@ _Gpus = Sequence[GpuState]
 def _over(field: str, choose: Callable[[list[float]], float]) -> Callable[[_Gpus], float | None]:
     def read(gpus: _Gpus) -> float | None:
         values = [getattr(gpu, field) for gpu in gpus]
-        stated = [value for value in values if value is not None]
+        stated = known_values(values)
         if stated:
             return choose(stated)
         return None
@@ -123,8 +124,8 @@ def _rates(
     return values
 
 
-def _mean(values: object) -> float | None:
-    stated = [value for value in values if value is not None]  # type: ignore[attr-defined]
+def _mean(values: Iterable[float | None]) -> float | None:
+    stated = known_values(values)
     if stated:
         return float(f"{statistics.fmean(stated):.{SIGNIFICANT}g}")
     return None
