@@ -589,14 +589,7 @@ All commands use the same exit statuses:
 
 | status | meaning |
 |---:|---|
-| {OK} | success |
-| {SLOWER} | slower than allowed (`--baseline`, `watch --max-slowdown`), or a device slower than the others (`preflight`) |
-| {USAGE} | wrong usage, or a named input could not be read |
-| {NOT_COMPARABLE} | not comparable |
-| {IMPLAUSIBLE} | the comparison would rest on an implausible result |
-| {TRAINING_FAILED} | a training failed or was interrupted |
-| {INCONCLUSIVE} | inconclusive (only with `--fail-on-inconclusive` or `watch --until-ci`), or not over yet (`collect`) |
-| {INTERNAL_ERROR} | internal error: one line, and a file with the traceback |
+{rows}
 
 Where several apply, the first of {order} decides. An error names its section of
 [troubleshooting](troubleshooting.md), or the `--help` that lists the options.
@@ -611,7 +604,7 @@ Every command accepts one of three options:
 
 Errors go to standard error; with `--quiet`, so do warnings about a measurement. After a usage error, standard output is
 empty.
-"""  # noqa: E501 - a row of a table is one line
+"""
 
 
 class _Captured(BaseException):
@@ -621,7 +614,8 @@ class _Captured(BaseException):
 def commands_page() -> str:
     """Return docs/commands.md: every command with its options, from the programs themselves."""
     order = ", ".join(str(int(status)) for status in ExitStatus if status)
-    lines = [COMMANDS_HEAD.format_map({**ExitStatus.__members__, "order": order})]
+    statuses = [f"| {status:d} | {status.meaning} |" for status in sorted(ExitStatus)]
+    lines = [COMMANDS_HEAD.format(order=order, rows="\n".join(statuses))]
     for name, text in COMMANDS.items():
         parser = _parser_of(name)
         lines += [f"## {name}\n", f"{text[0].upper()}{text[1:]}.\n"]

@@ -18,7 +18,7 @@ from tprimat.compare import Loaded
 from tprimat.compare.regression import RegressionCheck, check_regression
 from tprimat.compare.threshold import parse
 from tprimat.log_import import load
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.results.run import GpuInfo, ModelConfig, Run
 
 RUNS = 3

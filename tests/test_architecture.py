@@ -54,7 +54,6 @@ MAY_IMPORT = {
         "machine",
         "read",
         "record",
-        "frameworks",
         "checks",
     },
     "measure": {

@@ -12,7 +12,7 @@ from made_endings import ENDINGS, FORMATS, RECORDED, RECORDERS
 
 from tprimat import read
 from tprimat.log_import import sources
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.read.parsing import text
 from tprimat.results.ending import Ending
 from tprimat.results.outcome import Cause, ending_of, going_on, outcome_of

@@ -21,8 +21,8 @@ import pytest
 from tprimat import files
 from tprimat.cli.options import read as read_options
 from tprimat.errors import UsageError
-from tprimat.log_import import bundle, load, verify
-from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
+from tprimat.log_import import bundle, bundle_names, load, named, verify
+from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
 from tprimat.read import mlflow
 from tprimat.read.parsing import parsed_log
 from tprimat.results.run import Run
@@ -124,7 +124,7 @@ def run_of(**fields):
     ],
 )
 def test_the_name_of_a_system_and_its_path(word, name, path):
-    assert load._apart(word) == (name, path)
+    assert named.apart(word) == (name, path)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ class TestFilesOfOneTraining:
         )
 
     def test_a_log_in_a_result_of_windows(self):
-        assert bundle.bare(r"C:\logs\run.log.gz") == "run.log"
+        assert bundle_names.bare(r"C:\logs\run.log.gz") == "run.log"
 
 
 RESERVED = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
@@ -273,7 +273,7 @@ class TestArchives:
         ],
     )
     def test_where_they_are_written(self, name, place):
-        assert bundle.place_of(name, Path("x")) == Path("x", place)
+        assert bundle_names.place_of(name, Path("x")) == Path("x", place)
 
     def test_one_that_was_packed_on_windows(self, tmp_path):
         path = store.save(run_of(), tmp_path).path

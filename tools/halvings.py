@@ -27,7 +27,8 @@ sys.path.insert(0, str(ROOT))
 import msgspec
 
 from tprimat.compare import Loaded, Ratio, compare
-from tprimat.log_import.extract import GivenValues, extract
+from tprimat.log_import.extract import extract
+from tprimat.log_import.given import GivenValues
 from tprimat.log_import.inputs import Log
 from tprimat.results.run import Run
 

@@ -43,7 +43,8 @@ from tprimat.catalog import figures, gpus
 from tprimat.catalog.published import FOLDER
 from tprimat.compare import Loaded, compare
 from tprimat.compare.target import benchmark, target
-from tprimat.log_import.extract import NOTHING_GIVEN, extract
+from tprimat.log_import.extract import extract
+from tprimat.log_import.given import NOTHING_GIVEN
 from tprimat.log_import.inputs import Log
 from tprimat.results.run import GpuInfo, Run
 

@@ -24,7 +24,7 @@ from tprimat.analysis import projection as sizes
 from tprimat.compare import compare
 from tprimat.compare.curves import Curve, scaling_of
 from tprimat.log_import import load as loader
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.report.markdown import table
 from tprimat.report.rates import rate
 

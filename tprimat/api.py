@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, get_args
 
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.run_account import account_of
+from tprimat.catalog import shapes
 from tprimat.catalog.gpus import PRECISIONS
 from tprimat.checks.compute import Mode
 from tprimat.compare import Caveat, Pair, cost
 from tprimat.compare import compare as compare_files
 from tprimat.errors import TensorPrimatError, UsageError
 from tprimat.log_import import load as loader
-from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
+from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
 from tprimat.read import mapped
-from tprimat.record import shapes
 from tprimat.report import document, json_values, notebook, steps, terminal, verdict
 from tprimat.results.account import Account
 from tprimat.results.fields import JsonObject
@@ -182,9 +182,9 @@ class Comparison:
     @property
     def _answer(self) -> verdict.Answer:
         if len(self._report.answers) != 1:
-            found = ", ".join(answer.model.title for answer in self._report.answers)
+            titles = ", ".join(answer.model.title for answer in self._report.answers)
             raise UsageError(
-                f"{len(self._report.answers)} answers ({found})",
+                f"{len(self._report.answers)} answers ({titles})",
                 heading="wrong-usage",
                 hint="use one of .answers",
             )
@@ -335,9 +335,9 @@ def compare(
     )
     if cost_per_gpu_hour:
         words = [f"{name}={price}" for name, price in cost_per_gpu_hour.items()]
-        known = len(comparison.notes) + 1
+        shown = len(comparison.notes) + 1
         comparison = cost.with_prices(comparison, words)
-        if doubts := comparison.notes[known:]:
+        if doubts := comparison.notes[shown:]:
             raise UsageError(f"--cost: {doubts[0]}", heading="wrong-cost")
     return Comparison(verdict.report(comparison))
 
@@ -358,7 +358,7 @@ def _loaded(paths: Sequence[StrPath | Iterable[StrPath]], given: GivenValues) ->
     lists = []
     for path in paths or ["output"]:
         lists.append([path] if isinstance(path, (str, os.PathLike)) else path)
-    names = [os.fspath(path) for each in lists for path in each]
+    names = [os.fspath(path) for group in lists for path in group]
     # In this process: others would import the caller's script once more.
     inputs = loader.load(names, given, jobs=1)
     for error in inputs.errors:

@@ -159,7 +159,7 @@ def error(line: str, *, see: str | None = None) -> None:
             break_on_hyphens=False,
         )
         line = "\n".join(
-            each if each.startswith("hint:") else form.fill(each) for each in line.split("\n")
+            part if part.startswith("hint:") else form.fill(part) for part in line.split("\n")
         )
     print(for_encoding(line, sys.stderr.encoding), file=sys.stderr, flush=True)
 

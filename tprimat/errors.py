@@ -21,18 +21,35 @@ SELF_EVIDENT = "wrong-usage"
 
 
 class ExitStatus(enum.IntEnum):
-    """How a command ended, for its caller; the most severe first. Helps and docs name them by these
-    rows.
+    """How a command ended, for its caller; the most severe first. Helps name them by these rows,
+    and the docs have their meanings from here.
     """
 
-    INTERNAL_ERROR = 70
-    USAGE = 2
-    TRAINING_FAILED = 5
-    IMPLAUSIBLE = 4
-    NOT_COMPARABLE = 3
-    SLOWER = 1
-    INCONCLUSIVE = 6
-    OK = 0
+    meaning: str
+
+    def __new__(cls, number: int, meaning: str) -> ExitStatus:
+        """Return a row: its number, which it equals, and what it means in all commands."""
+        status = int.__new__(cls, number)
+        status._value_ = number
+        status.meaning = meaning
+        return status
+
+    INTERNAL_ERROR = 70, "internal error: one line, and a file with the traceback"
+    USAGE = 2, "wrong usage, or a named input could not be read"
+    TRAINING_FAILED = 5, "a training failed or was interrupted"
+    IMPLAUSIBLE = 4, "the comparison would rest on an implausible result"
+    NOT_COMPARABLE = 3, "not comparable"
+    SLOWER = (
+        1,
+        "slower than allowed (`--baseline`, `watch --max-slowdown`), or a device slower than the"
+        " others (`preflight`)",
+    )
+    INCONCLUSIVE = (
+        6,
+        "inconclusive (only with `--fail-on-inconclusive` or `watch --until-ci`), or not over yet"
+        " (`collect`)",
+    )
+    OK = 0, "success"
 
 
 def most_severe(statuses: Iterable[ExitStatus]) -> ExitStatus:

@@ -94,13 +94,13 @@ def write_output(path: Path, content: bytes, option: str) -> None:
     """Write a file that the user named, and its directory. Raises UsageError, with the option that
     names another.
     """
-    place = path.parent
+    target = path.parent
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        place = path
+        target.mkdir(parents=True, exist_ok=True)
+        target = path
         write_atomically(path, content)
     except OSError as error:
-        raise unwritable(place, error, option=option) from error
+        raise unwritable(target, error, option=option) from error
 
 
 def unwritable(

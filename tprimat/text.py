@@ -85,12 +85,12 @@ def plain(text: object, limit: int | None = None) -> str:
     # What is printable has none of the categories below but letters, digits, signs and the space.
     if not text.isprintable():
         categories = (
-            (each, unicodedata.category(each)) for each in _ESCAPE_SEQUENCES.sub("", text)
+            (letter, unicodedata.category(letter)) for letter in _ESCAPE_SEQUENCES.sub("", text)
         )
         kept = []
-        for each, category in categories:
+        for letter, category in categories:
             if category not in _DROPPED:
-                kept.append(" " if category in _SPACES else each)
+                kept.append(" " if category in _SPACES else letter)
         text = "".join(kept)
     line = " ".join(text.split())
     if limit is None:
@@ -161,8 +161,8 @@ def by_reason(texts: Sequence[str]) -> list[str]:
     for text in texts:
         if text.startswith("skipped: "):
             skipped.append(text.removeprefix("skipped: ").partition(": ")[::2])
-    found = [f"skipped: {text}" for text in each_once(skipped, 0)]
-    return [*found, *(text for text in texts if not text.startswith("skipped: "))]
+    reasons = [f"skipped: {text}" for text in each_once(skipped, 0)]
+    return [*reasons, *(text for text in texts if not text.startswith("skipped: "))]
 
 
 def suggestion(
@@ -175,7 +175,7 @@ def suggestion(
     import difflib
 
     near = difflib.get_close_matches(name, known, n=most, cutoff=cutoff) or [
-        each for each in known if each in name
+        other for other in known if other in name
     ]
     if not near:
         return otherwise

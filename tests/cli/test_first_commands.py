@@ -54,7 +54,7 @@ def arrive(tmp_path, monkeypatch):
 
     def at(machine, framework="lightning"):
         here = {framework, "lightning"}
-        monkeypatch.setattr(platforms, "detect", lambda: machine)
+        monkeypatch.setattr(platforms, "detect", lambda *_: machine)
         monkeypatch.setattr(
             Framework, "unavailable", lambda self: None if self.name in here else "it isn't here"
         )

@@ -26,7 +26,7 @@ from test_verify import log_text
 
 from tprimat import cli, files
 from tprimat.errors import UnreadableError
-from tprimat.frameworks.primus import config, start_record
+from tprimat.frameworks.primus import config
 from tprimat.log_import import extract, inputs, sources
 from tprimat.read import tracelens, wandb_offline
 from tprimat.read.kineto.events import EventStream
@@ -35,7 +35,7 @@ from tprimat.read.parsing.parsed_log import InputFile
 from tprimat.read.tensorboard import tfevents
 from tprimat.record import recovery
 from tprimat.results.run import Run
-from tprimat.store import store
+from tprimat.store import start_record, store
 from tprimat.watch import growing
 
 linux = pytest.mark.skipif(

@@ -15,7 +15,7 @@ from stored_runs import notes_of
 
 from tprimat import cli
 from tprimat.errors import UnreadableError
-from tprimat.log_import import bundle, inputs
+from tprimat.log_import import bundle, named
 from tprimat.results.result_file import readable
 from tprimat.results.run import Run, Source
 from tprimat.store.history import files_below
@@ -175,7 +175,7 @@ def test_x8_a_pattern_that_is_too_deep_is_one_error(deep):
     if sys.version_info >= (3, 12):
         pytest.skip("the library lists such directories")
     with pytest.raises(UnreadableError, match="nested too deep"):
-        inputs.named_files(["top/**/*.log"])
+        named.named_files(["top/**/*.log"])
 
 
 @pytest.mark.parametrize(

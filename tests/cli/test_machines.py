@@ -126,7 +126,7 @@ def arrive(tmp_path, monkeypatch, make_venv):
         monkeypatch.setattr(
             Framework, "unavailable", lambda self: None if self.name in there else "it isn't here"
         )
-        monkeypatch.setattr(platforms, "detect", lambda: known[0](torch, host))
+        monkeypatch.setattr(platforms, "detect", lambda *_: known[0](torch, host))
         monkeypatch.setattr(platforms, "held_by_others", lambda machine: known[1](machine, host))
         started = []
         monkeypatch.setattr(session.Session, "run", lambda self: started.extend(self._requests))

@@ -10,7 +10,7 @@ from tprimat import api, cli
 from tprimat.catalog import gpus, models, prices
 from tprimat.errors import UsageError
 from tprimat.frameworks.nemo import options as nemo_options
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.machine import platforms
 from tprimat.results.run import GpuInfo
 from tprimat.store import store

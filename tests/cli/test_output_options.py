@@ -86,7 +86,7 @@ def test_the_encoder_decoder_has_them_too(capsys):
 
 
 def benchmark(folder: Path, patch: pytest.MonkeyPatch, behaviour: str = "train") -> list[str]:
-    patch.setattr(platforms, "detect", lambda: CPU)
+    patch.setattr(platforms, "detect", lambda *_: CPU)
 
     def command(request):
         return Launch((sys.executable, "-c", CHILD, behaviour, *request.to_arguments()), {}, folder)
@@ -102,7 +102,7 @@ def failing(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
 def dry_run(folder: Path, patch: pytest.MonkeyPatch) -> list[str]:
     words = benchmark(folder, patch)
     settings = Environment(cpu_threads=2, settings={"OMP_NUM_THREADS": "2"})
-    patch.setattr(platforms, "detect", lambda: Machine("cpu", CPU.gpu_info, settings))
+    patch.setattr(platforms, "detect", lambda *_: Machine("cpu", CPU.gpu_info, settings))
     return [*words, "--dry-run"]
 
 

@@ -12,15 +12,16 @@ import pytest
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import by_name
-from tprimat.frameworks.primus import checks, start_record
+from tprimat.frameworks.primus import checks
 from tprimat.frameworks.primus.installation import Installation
 from tprimat.frameworks.primus.launch import command
 from tprimat.frameworks.primus.request import PrimusRequest
 from tprimat.frameworks.primus.resolve import Planner
-from tprimat.frameworks.primus.start_record import StartRecord
 from tprimat.frameworks.request import Device
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import Environment, GpuInfo, Run
+from tprimat.store import start_record
+from tprimat.store.start_record import StartRecord
 
 pytest.importorskip("yaml", reason="PyYAML isn't installed; Primus brings it")
 

@@ -554,6 +554,35 @@ def test_a_torch_that_cannot_be_imported(here, monkeypatch, problem, said):
     assert said in machine.warnings[0]
 
 
+VERSION = "__version__ = '2.9.0{}'\ncuda: Optional[str] = {}\nhip: Optional[str] = {}\n"
+"""Of torch/version.py."""
+
+
+@pytest.mark.parametrize(
+    ("version", "imported"),
+    [
+        (VERSION.format("+cpu", None, None), False),
+        (VERSION.format("+cu128", "'12.8'", None), True),
+        (VERSION.format("+rocm6.4", None, "'6.4.43482'"), True),
+        ("__version__ = '2.9.0'", True),
+        ("__version__ = (", True),
+        (None, True),
+    ],
+)
+def test_a_torch_without_gpus_need_not_be_imported(here, tmp_path, monkeypatch, version, imported):
+    package = tmp_path / "torch"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise ImportError('it was imported')")
+    if version is not None:
+        (package / "version.py").write_text(version)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    machine = detect(platforms.DESCRIBED, here())
+    assert ("it was imported" in " ".join(machine.warnings)) == imported
+    if not imported:
+        assert machine == detect(fake_torch(build=None, version="2.9.0+cpu"), here())
+
+
 def test_memory_of_others_is_said_with_its_holders(here):
     host = here(
         commands={

@@ -11,7 +11,7 @@ import pytest
 from tprimat.analysis.run_account import account_of
 from tprimat.analysis.summary import summarize
 from tprimat.log_import import sources
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 
 
 @pytest.fixture

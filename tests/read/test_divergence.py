@@ -11,7 +11,7 @@ from made_endings import FORMATS, PLANNED, log
 
 from tprimat.checks.endings import DIVERGED, divergence
 from tprimat.log_import import load
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.read.parsing.remarks import SEVERAL, Health, diverged
 
 LINES = {"megatron": r"iteration +(\d+)/", "torchtitan": r"step: +(\d+) "}

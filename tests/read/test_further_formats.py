@@ -14,7 +14,7 @@ from tprimat import read
 from tprimat.cli import run
 from tprimat.errors import UnreadableError
 from tprimat.log_import import sources
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.read import merge
 from tprimat.read.parsing import nearest, text
 from tprimat.read.parsing.parsed_log import ParsedLog

@@ -10,7 +10,7 @@ from stored_runs import findings_of, series
 
 from tprimat import read
 from tprimat.log_import import sources
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.notes import Note
 from tprimat.notes.catalogue import ROWS, words
 from tprimat.read.parsing import invariants, text

@@ -18,7 +18,7 @@ from tprimat.catalog import gpus
 from tprimat.cli import run
 from tprimat.compare import Loaded, compare
 from tprimat.log_import import extract, sources
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.notes import Note
 from tprimat.read.mlperf import system
 from tprimat.report import tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tprimat.log_import import load
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 
 
 def read(head, iterations, folder):

@@ -15,7 +15,7 @@ from stored_runs import notes_of, series
 from tool_modules import load_tool
 
 from tprimat.results import run as run_module
-from tprimat.results.fields import LARGEST_VALUE
+from tprimat.results.fields import LARGEST_VALUE, known_items, known_values
 from tprimat.results.result_file import ResultFile, decode, encode, json_schema, runs_of
 from tprimat.results.run import (
     SERIES,
@@ -257,6 +257,27 @@ def test_finite_leaves_out_what_is_not():
 def test_a_run_cannot_be_changed():
     with pytest.raises(AttributeError):
         Run().model = "qwen"
+
+
+def test_a_changed_run_is_another_one():
+    run = Run(label="a")
+    assert (run.but(label="b").label, run.label) == ("b", "a")
+    with pytest.raises(TypeError):
+        run.but(unknown=1)
+
+
+def test_a_run_says_whether_it_was_recorded_and_from_which_files_it_was_read():
+    file = SourceFile(path="a.log")
+    assert not Run().is_live
+    assert Run().source_files == ()
+    assert Run(source=Source(kind="live")).is_live
+    read = Run(source=Source(kind="log", files=(file,)))
+    assert (read.is_live, read.source_files) == (False, (file,))
+
+
+def test_zero_and_false_are_known():
+    assert known_values([0, None, False, 1.5]) == [0, False, 1.5]
+    assert known_items({"a": 0, "b": None, "c": ""}) == {"a": 0, "c": ""}
 
 
 def test_tokens_per_step_needs_batch_and_sequence():

@@ -19,7 +19,7 @@ from tests.read.test_timeline import crashed
 from tprimat import cli
 from tprimat.errors import ExitStatus, UnreadableError
 from tprimat.log_import import inputs, load
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.watch import growing, lines
 from tprimat.watch.growing import GrowingLogs
 from tprimat.watch.watcher import Conditions, watch

@@ -17,7 +17,7 @@ from made_runs import make_run
 from tests.watch.test_watch import HEAD, Training, events, log_lines, step_line
 from tprimat import cli
 from tprimat.errors import ExitStatus
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.record import recovery
 from tprimat.record.journal import Journal
 from tprimat.record.recorder import Record

@@ -11,8 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 
-import msgspec
-
 from tprimat.analysis.flops import ADAPTERS, flops_per_token
 from tprimat.catalog import models
 from tprimat.results.run import ModelConfig
@@ -47,14 +45,14 @@ class Convention:
 
 
 def _full_attention(shape: ModelConfig, length: int) -> float | None:
-    whole = msgspec.structs.replace(shape, sliding_window=None)
+    whole = shape.but(sliding_window=None)
     if length:
         return flops_per_token(whole, length, causal=False)
     return None
 
 
 def _no_window(shape: ModelConfig, length: int) -> float | None:
-    whole = msgspec.structs.replace(shape, sliding_window=None)
+    whole = shape.but(sliding_window=None)
     if (shape.sliding_window or length) < length:
         return flops_per_token(whole, length)
     return None
@@ -96,19 +94,17 @@ def _mamba_width(shape: ModelConfig, length: int) -> float | None:
         or heads * size == 2 * hidden
     ):
         return None
-    return flops_per_token(msgspec.structs.replace(shape, state_heads=2 * hidden // size), length)
+    return flops_per_token(shape.but(state_heads=2 * hidden // size), length)
 
 
 def _delta_as_attention(shape: ModelConfig, length: int) -> float | None:
     if "G" not in (pattern := shape.layer_pattern or ""):
         return None
-    return flops_per_token(
-        msgspec.structs.replace(shape, layer_pattern=pattern.replace("G", "*")), length
-    )
+    return flops_per_token(shape.but(layer_pattern=pattern.replace("G", "*")), length)
 
 
 def _two_matrices(shape: ModelConfig, length: int) -> float | None:
-    ungated = msgspec.structs.replace(shape, gated_ffn=False, sliding_window=None)
+    ungated = shape.but(gated_ffn=False, sliding_window=None)
     if shape.gated_ffn is False:
         return None
     return flops_per_token(ungated, length)
@@ -125,14 +121,14 @@ def _head_size(shape: ModelConfig, length: int) -> float | None:
         or shape.key_value_lora_rank is not None
     ):
         return None
-    return flops_per_token(msgspec.structs.replace(shape, head_dim=hidden // heads), length)
+    return flops_per_token(shape.but(head_dim=hidden // heads), length)
 
 
 VOCABULARY = 32_000
 
 
 def _small_vocabulary(shape: ModelConfig, length: int) -> float | None:
-    small = msgspec.structs.replace(shape, vocab_size=VOCABULARY)
+    small = shape.but(vocab_size=VOCABULARY)
     if (shape.vocab_size or 0) > 2 * VOCABULARY:
         return flops_per_token(small, length)
     return None
@@ -149,8 +145,7 @@ def _further_tokens(per_token: PerToken, shape: ModelConfig, length: int) -> flo
     count = shape.num_mtp_layers or 0
     experts = "E" if shape.num_experts else "-"
     pattern = shape.layer_pattern and shape.layer_pattern + count * f"*{experts}"
-    deeper = msgspec.structs.replace(
-        shape,
+    deeper = shape.but(
         layer_pattern=pattern,
         num_layers=(shape.num_layers or 0) + count,
         num_parameters=None,
@@ -229,9 +224,7 @@ class Match:
 
 def adapted(shape: ModelConfig) -> ModelConfig:
     """Return a shape of which only adapters of an unstated size are trained."""
-    return msgspec.structs.replace(
-        shape, trainable_parameters=shape.trainable_parameters or ADAPTERS
-    )
+    return shape.but(trainable_parameters=shape.trainable_parameters or ADAPTERS)
 
 
 def matches(per_token: float, shape: ModelConfig, length: int) -> list[Match]:
@@ -240,9 +233,7 @@ def matches(per_token: float, shape: ModelConfig, length: int) -> list[Match]:
     """
     found = list(_matches(per_token, shape, length))
     if shape.trainable_parameters is not None:
-        whole = _matches(
-            per_token, msgspec.structs.replace(shape, trainable_parameters=None), length
-        )
+        whole = _matches(per_token, shape.but(trainable_parameters=None), length)
         for match in whole:
             found.append(dataclasses.replace(match, trains_all=True))
     return sorted(found, key=lambda match: abs(match.deviation))
@@ -271,7 +262,7 @@ def explanations(
     for trains_all in (False, True) if packed else ():
         whole = shape
         if trains_all:
-            whole = msgspec.structs.replace(shape, trainable_parameters=None)
+            whole = shape.but(trainable_parameters=None)
         weights = flops_per_token(whole, 0)
         counted = (FULL if trains_all or close == [] else OWN,)
         most = []

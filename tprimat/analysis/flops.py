@@ -31,8 +31,6 @@ from __future__ import annotations
 
 import functools
 
-import msgspec
-
 from tprimat.catalog import models
 from tprimat.catalog.layers import Layers, layers
 from tprimat.results.run import ModelConfig, Run
@@ -101,7 +99,7 @@ def model_shape(run: Run) -> tuple[ModelConfig | None, str | None]:
     trainable = run.model_config.trainable_parameters or (
         ADAPTERS if "lora" in (run.model or "").lower() else None
     )
-    shape = msgspec.structs.replace(known.shape, trainable_parameters=trainable)
+    shape = known.shape.but(trainable_parameters=trainable)
     return shape, f"the result states no model shape; FLOPs are those of {known.title}"
 
 

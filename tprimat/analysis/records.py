@@ -11,11 +11,10 @@ import statistics
 from collections.abc import Collection, Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.analysis.stats import alternates, robust_sigma
 from tprimat.analysis.warmup import MINIMUM_RECORDS, first_steady_index
 from tprimat.notes import Note
+from tprimat.results.fields import known_values
 from tprimat.results.run import SERIES, Run
 
 DISPATCHED = 0.1
@@ -128,7 +127,7 @@ def longer(
     begins = sorted(starts)
     places = {*places, *begins}
     for begin, end in itertools.pairwise((*begins, len(times))):
-        part = [time for time in times[begin:end] if time is not None]
+        part = known_values(times[begin:end])
         if len(part) >= MINIMUM_RECORDS:
             slow = first_steady_index(part) or 0
         else:
@@ -171,7 +170,7 @@ def trained(run: Run) -> Run:
     times = []
     for time, window, other in zip(run.step_times, run.window_steps, others, strict=True):
         times.append(time - other / window if other and time is not None else time)
-    return msgspec.structs.replace(run, step_times=tuple(times))
+    return run.but(step_times=tuple(times))
 
 
 def without(run: Run, steps: Collection[int]) -> Run:
@@ -188,7 +187,7 @@ def without(run: Run, steps: Collection[int]) -> Run:
     for name, value in run.native_metrics.items():
         native[name] = shortened(value) if isinstance(value, tuple) else value
     series = {name: shortened(getattr(run, name)) for name in SERIES}
-    return msgspec.structs.replace(run, **series, native_metrics=native, profiled_steps=())
+    return run.but(**series, native_metrics=native, profiled_steps=())
 
 
 def recorded_steps(run: Run) -> int:
@@ -222,7 +221,7 @@ def total_time(run: Run) -> tuple[float | None, list[Note]]:
         and run.steps[-1] - run.steps[0] == len(run.steps) - 1
     ):
         # Most runs have a record for each step.
-        times = [time for time in run.step_times if time is not None]
+        times = known_values(run.step_times)
         if len(times) == len(run.steps):
             return math.fsum(times), []
     timed = []

@@ -18,6 +18,7 @@ from tprimat.analysis.causes import cause_of_change
 from tprimat.analysis.segments import Segment, find_segments
 from tprimat.notes import Note
 from tprimat.results.account import Clock, Entry
+from tprimat.results.fields import known_values
 from tprimat.results.run import PerformanceMetrics, Run, Steady, sentences
 from tprimat.text import join_names
 from tprimat.units import round_figure
@@ -246,8 +247,7 @@ def _of_records(
     warm_up = None
     if len(times) > 1:
         warm_up = math.fsum(map(operator.mul, times[:start], windows[:start]))
-    performance = msgspec.structs.replace(
-        _performance(sample, mean, tokens, rate),
+    performance = _performance(sample, mean, tokens, rate).but(
         total_steps=records.recorded_steps(whole),
         total_time_seconds=total_time,
         warmup_time_seconds=warm_up,
@@ -448,8 +448,7 @@ def _of_blocks(run: Run) -> Summary:
     unlike = _unlike_block(blocks, times, mean, typical)
     if differing := mean_over_blocks(mean, typical, unlike):
         notes.append(differing)
-    performance = msgspec.structs.replace(
-        _performance(times, mean, tokens, rate),
+    performance = _performance(times, mean, tokens, rate).but(
         total_steps=sum(windows),
         total_time_seconds=blocks[-1].start + blocks[-1].duration - blocks[0].start,
         final_loss=_final_loss(run),
@@ -513,7 +512,7 @@ def rounded(performance: PerformanceMetrics) -> PerformanceMetrics:
     for name, each in values.items():
         if isinstance(each, float):
             figures[name] = round_figure(each)
-    return msgspec.structs.replace(performance, **figures)
+    return performance.but(**figures)
 
 
 def _named(steps: Sequence[int]) -> str:
@@ -598,7 +597,7 @@ def _final_loss(run: Run) -> float | None:
     """Return the mean of the last losses: more than the last quarter of a short run is of its
     fall.
     """
-    losses = [loss for loss in run.loss_values if loss is not None]
+    losses = known_values(run.loss_values)
     if losses:
         return stats.mean(losses[-min(FINAL_LOSSES, max(len(losses) // 4, 1)) :])
     return None

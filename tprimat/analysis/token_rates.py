@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tprimat.notes import Note
+from tprimat.results.fields import known_values
 from tprimat.results.run import Run
 
 RATE_TOLERANCE = 0.05
@@ -69,7 +70,7 @@ def _tokens_per_step(run: Run) -> tuple[int | None, list[Note]]:
         unknown = " and ".join(name for name, size in sizes.items() if size is None)
         return None, [Note("no-rate", {"unknown": unknown})]
     printed = run.native_metrics.get("tokens_per_second")
-    all_after_first = [time for time in run.step_times[1:] if time is not None]
+    all_after_first = known_values(run.step_times[1:])
     if isinstance(printed, (int, float)) and all_after_first:
         # Older results print a rate over all steps after the first, so that is what it is compared
         # with.

@@ -314,13 +314,13 @@ def suggested(name: str) -> str:
     """Return advice on an unknown name: the GPU that is likely meant, the nearest ones, or to set
     the peak.
     """
-    known = list(dict.fromkeys(gpu.short_name for gpu in gpus()))
+    named = list(dict.fromkeys(gpu.short_name for gpu in gpus()))
     bare = _bare(name)
     if _named(bare) or _UNRATED.fullmatch(bare):
         return ""
-    nearest = suggestion(name.upper(), known, "", most=3, cutoff=0.5)
+    nearest = suggestion(name.upper(), named, "", most=3, cutoff=0.5)
     advice = filter(None, (nearest, "its peak is unknown: pass --peak-tflops when comparing"))
-    return suggestion(name.upper(), known, "; ".join(advice), cutoff=0.75)
+    return suggestion(name.upper(), named, "; ".join(advice), cutoff=0.75)
 
 
 def is_error(device_name: str) -> bool:

@@ -69,9 +69,9 @@ def layers(shape: ModelConfig) -> dict[str, Layers] | None:
 
 def parameters(shape: ModelConfig) -> int | None:
     """Return the parameters of a shape's matrices and embeddings; None if a part is unknown."""
-    found = layers(shape)
+    kinds = layers(shape)
     if (
-        found is None
+        kinds is None
         or shape.hidden_size is None
         or shape.vocab_size is None
         or shape.num_encoder_layers is not None
@@ -79,7 +79,7 @@ def parameters(shape: ModelConfig) -> int | None:
         return None
     tables = 1 if shape.tie_word_embeddings else 2
     return (
-        sum(each.count * each.weights for each in found.values())
+        sum(layer.count * layer.weights for layer in kinds.values())
         + tables * shape.vocab_size * shape.hidden_size
     )
 
@@ -97,8 +97,8 @@ def _counts(shape: ModelConfig) -> dict[str, int] | None:
     else:
         dense = min(shape.num_dense_layers or 0, shape.num_layers)
     whole = min(shape.full_attention_layers or 0, shape.num_layers) if shape.global_head_dim else 0
-    known = {"*": shape.num_layers - whole, "F": whole, "-": dense, "E": shape.num_layers - dense}
-    return {kind: count for kind, count in known.items() if count}
+    numbers = {"*": shape.num_layers - whole, "F": whole, "-": dense, "E": shape.num_layers - dense}
+    return {kind: count for kind, count in numbers.items() if count}
 
 
 class _UnknownError(Exception):
@@ -154,7 +154,7 @@ def _dense(shape: ModelConfig, hidden: int) -> Layers:
 
 
 def _experts(shape: ModelConfig, hidden: int) -> Layers:
-    experts, routed, each = _sizes(
+    experts, routed, size = _sizes(
         shape, "num_experts", "experts_per_token", "expert_ffn_hidden_size"
     )
     width = shape.expert_latent_size or hidden
@@ -162,7 +162,7 @@ def _experts(shape: ModelConfig, hidden: int) -> Layers:
         shape.shared_expert_ffn_hidden_size or 0
     )
     always += 2 * hidden * width if width != hidden else 0
-    one = _matrices(shape) * width * each
+    one = _matrices(shape) * width * size
     return Layers(1, always + experts * one, always + routed * one)
 
 

@@ -159,7 +159,7 @@ def _by_key() -> dict[tuple[object, ...], list[Published]]:
     """Return the rows that the audit doesn't reject, by what a reference needs to have in common
     with a run.
     """
-    found: dict[tuple[object, ...], list[Published]] = {}
+    figures: dict[tuple[object, ...], list[Published]] = {}
     for row in rows():
         if (
             row.audit not in REFUSED
@@ -167,10 +167,10 @@ def _by_key() -> dict[tuple[object, ...], list[Published]]:
             and row.sequence_length
             and row.tokens_per_second_per_gpu
         ):
-            found.setdefault(
+            figures.setdefault(
                 (row.gpu, row.model, row.task, row.precision, row.sequence_length), []
             ).append(row)
-    return found
+    return figures
 
 
 def framework(run: Run) -> str | None:
@@ -187,9 +187,9 @@ def task(run: Run) -> str:
     pretrain.
     """
     words = set(re.split(r"[^a-z]+", (run.model or "").lower()))
-    known = models.named(run.model)
+    row = models.named(run.model)
     shape = run.model_config
-    total = shape.num_parameters or (known.parameters if known else 0)
+    total = shape.num_parameters or (row.parameters if row else 0)
     trained = shape.trainable_parameters
     if {"lora", "qlora", "peft"} & words or (trained is not None and trained < total):
         return "lora"
@@ -206,8 +206,8 @@ def of_the_same(run: Run) -> tuple[Published, ...]:
     if there is another.
     """
     config = run.training_config
-    known = models.named(run.model)
-    model = known.name if known else run.model
+    meant = models.named(run.model)
+    model = meant.name if meant else run.model
     if (
         run.environment.emulated
         or run.scale not in FULL

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 import importlib
 from collections.abc import Callable
+from typing import Any
 
 from tprimat import console
 from tprimat.console import Verbosity
 
-Main = Callable[[argparse.Namespace], int]
+Main = Callable[[Any], int]
+"""A command's main, which takes the options that its parser makes."""
 
 
 def prints_outcome(*lists: str) -> Callable[[Main], Main]:
@@ -22,7 +23,7 @@ def prints_outcome(*lists: str) -> Callable[[Main], Main]:
 
     def decorate(main: Main) -> Main:
         @functools.wraps(main)
-        def wrapped(options: argparse.Namespace) -> int:
+        def wrapped(options: Any) -> int:
             levels = {
                 "quiet": Verbosity.QUIET,
                 "verbose": Verbosity.VERBOSE,

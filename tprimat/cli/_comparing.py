@@ -17,10 +17,9 @@ from tprimat.cli.options.compare import PRECISIONS
 from tprimat.compare import COPIES, TOLD_APART, Comparison, cost
 from tprimat.errors import UsageError
 from tprimat.log_import import load as loader
-from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues
-from tprimat.log_import.importer import TWIN
-from tprimat.log_import.load import Inputs
-from tprimat.log_import.sources import NO_LOG_BY_NAME
+from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
+from tprimat.log_import.loaded import Inputs
+from tprimat.log_import.unread import NO_LOG_BY_NAME, TWIN, UNREAD
 from tprimat.store.history import TRIALS
 from tprimat.text import by_reason
 
@@ -74,9 +73,9 @@ def show_unread(notes: Sequence[str]) -> None:
     splits.
     """
     for note in by_reason(notes):
-        if any(
-            part in note for part in (loader.UNREAD, COPIES, TWIN, TOLD_APART)
-        ) or loader.LOST.match(note):
+        if any(part in note for part in (UNREAD, COPIES, TWIN, TOLD_APART)) or loader.LOST.match(
+            note
+        ):
             console.error(f"{'warning' if loader.LOST.match(note) else 'note'}: {note}")
 
 
@@ -84,10 +83,10 @@ def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> N
     """Raise UsageError if one of the user's values is for no file that was named, or needed by
     none.
     """
-    files = [file for each in inputs for file in each.files]
-    if not any(each.errors for each in inputs):
-        known = [*map(str, names), *(file.name for file in files)]
-        given.check(known, [(file.name, run) for file in files for run in file.runs])
+    files = [file for group in inputs for file in group.files]
+    if not any(group.errors for group in inputs):
+        named = [*map(str, names), *(file.name for file in files)]
+        given.check(named, [(file.name, run) for file in files for run in file.runs])
 
 
 def result_folders(folder: Path, hint: str) -> list[Path]:
@@ -97,9 +96,9 @@ def result_folders(folder: Path, hint: str) -> list[Path]:
     Raises UsageError if there is none.
     """
     folders = []
-    for each in (folder, OLDEST_FOLDER):
-        if each.is_dir() and (each == folder or folder == FOLDER):
-            folders.append(each)
+    for directory in (folder, OLDEST_FOLDER):
+        if directory.is_dir() and (directory == folder or folder == FOLDER):
+            folders.append(directory)
     if not folders:
         raise UsageError(f"directory not found: {folder}", heading="no-results", hint=hint)
     return folders
@@ -185,7 +184,7 @@ def priced(comparison: Comparison, arguments: argparse.Namespace) -> Comparison:
         return comparison
     are_files = bool(arguments.results) and all(Path(name).is_file() for name in arguments.results)
     stated = {"source": arguments.cost_source, "date": arguments.cost_date, "ordered": are_files}
-    found = cost.with_prices(comparison, arguments.cost, **stated)
-    for doubt in found.notes[len(comparison.notes) + 1 :]:
+    with_costs = cost.with_prices(comparison, arguments.cost, **stated)
+    for doubt in with_costs.notes[len(comparison.notes) + 1 :]:
         console.error(f"warning: --cost: {doubt}")
-    return found
+    return with_costs

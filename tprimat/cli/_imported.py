@@ -180,7 +180,7 @@ def _show(
 
 def _show_rest(run: Run, summary: Summary, notes: Sequence[str]) -> None:
     """Print its sources and every other fact where that is requested, and notes and warnings."""
-    for file in run.source.files if run.source else ():
+    for file in run.source_files:
         console.debug(
             f"  {'source':<18} {plain(file.path)}, {file.bytes} bytes, sha256 {file.sha256}"
         )

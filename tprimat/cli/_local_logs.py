@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
 import os
 import time
@@ -14,10 +13,11 @@ from tprimat.catalog import models
 from tprimat.cli import extract_primus
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus
+from tprimat.frameworks.request import BenchmarkOptions
 from tprimat.location import REPOSITORY
 from tprimat.log_import import find_logs
-from tprimat.log_import.extract import GivenValues
 from tprimat.log_import.find_logs import Search
+from tprimat.log_import.given import GivenValues
 from tprimat.machine.platforms import Machine
 from tprimat.measure.display import comparison_of
 from tprimat.measure.plan import given_options
@@ -27,7 +27,7 @@ MOST_NAMED = 6
 """Skipped files that are named; the rest is counted."""
 
 
-def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | None:
+def import_local_logs(options: BenchmarkOptions, machine: Machine) -> int | None:
     """Read the logs that are here, if that is what a command without options means; return the exit
     status.
 
@@ -59,8 +59,13 @@ def import_local_logs(options: argparse.Namespace, machine: Machine) -> int | No
     if not search.logs:
         return None
     _show(search, requested)
-    here = (each for each in frameworks.FRAMEWORKS if machine.platform in each.automatic_on)
-    if usable := next((each.name for each in here if each.unavailable() is None), None):
+    here = []
+    for framework in frameworks.FRAMEWORKS:
+        if machine.platform in framework.automatic_on:
+            here.append(framework)
+    if usable := next(
+        (framework.name for framework in here if framework.unavailable() is None), None
+    ):
         console.note(f"to measure this machine instead: ./benchmark.py --framework {usable}")
     if options.dry_run:
         for log in search.logs:
@@ -90,9 +95,10 @@ def _show(search: Search, requested: Sequence[str]) -> None:
         console.info(f"  skipped: {len(search.skipped) - most} more")
     for folder in search.looked_in:
         console.debug(f"  searched: {plain(folder)}")
-    console.current().values["logs"] = [
-        {"model": log.model, "path": str(log.path), "found_by": log.why} for log in search.logs
-    ]
+    shown = []
+    for log in search.logs:
+        shown.append({"model": log.model, "path": str(log.path), "found_by": log.why})
+    console.current().values["logs"] = shown
     missing = [model for model in requested if model not in {log.model for log in search.logs}]
     if missing:
         variables = " ".join(f"{find_logs.variable(model)}=FILE" for model in missing)

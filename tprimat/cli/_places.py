@@ -22,7 +22,7 @@ def hashes_of(names: Sequence[str], folder: str) -> list[list[str]]:
     """
     paths = [Path(link(Path(name), Path(folder))) for name in names]
     return [
-        [sha256(os.fsencode(each)).hexdigest()[:16] for each in (path, *path.parents)]
+        [sha256(os.fsencode(directory)).hexdigest()[:16] for directory in (path, *path.parents)]
         for path in paths
     ]
 
@@ -45,7 +45,7 @@ def _is_of(page: Path, inputs: Sequence[Sequence[str]]) -> bool:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, IndexError):
         mark = read_plain(page).decode("utf-8", "replace").rpartition("<!-- compared: ")[2]
         earlier = json.loads(mark.partition(" -->")[0])["inputs"]
-        return not any({*each}.isdisjoint(known[0] for known in inputs) for each in earlier)
+        return not any({*places}.isdisjoint(own[0] for own in inputs) for places in earlier)
     return False
 
 

@@ -15,7 +15,7 @@ from tprimat.cli._showing import show
 from tprimat.compare import threshold
 from tprimat.compare.regression import check_regression
 from tprimat.errors import TensorPrimatError, UsageError
-from tprimat.log_import.load import Inputs
+from tprimat.log_import.loaded import Inputs
 from tprimat.report import github, json_values
 from tprimat.report import regression as report
 

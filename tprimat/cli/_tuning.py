@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 
 from tprimat import console, frameworks
@@ -11,6 +10,7 @@ from tprimat.cli.options._groups import DEFAULT_BUDGET
 from tprimat.cli.options._training import duration
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks import search_space
+from tprimat.frameworks.request import BenchmarkOptions
 from tprimat.machine.platforms import Machine
 from tprimat.measure import display, tune, tuned_config
 from tprimat.measure.plan import choose_framework, device_of, plan_for, requested_config
@@ -19,7 +19,7 @@ from tprimat.results.run import Tuning
 _ONE = {"gpus": "--gpus", "num_nodes": "--nodes"}
 
 
-def configured(options: argparse.Namespace) -> tuple[argparse.Namespace, Tuning | None]:
+def configured(options: BenchmarkOptions) -> tuple[BenchmarkOptions, Tuning | None]:
     """Return the options with those of --config below them, and the search that chose them.
 
     None if the command overrides any of them: then another configuration is measured than the one
@@ -48,7 +48,7 @@ def configured(options: argparse.Namespace) -> tuple[argparse.Namespace, Tuning 
     return both, None if changed else config.tuning
 
 
-def _check(options: argparse.Namespace) -> None:
+def _check(options: BenchmarkOptions) -> None:
     """Raise UsageError for options that a search can't have."""
     if options.executor != "local" or frameworks.several(options.framework) is not None:
         raise UsageError(
@@ -74,7 +74,7 @@ def _check(options: argparse.Namespace) -> None:
         )
 
 
-def search(options: argparse.Namespace, machine: Machine) -> int:
+def search(options: BenchmarkOptions, machine: Machine) -> int:
     """Search for the fastest settings of each model."""
     _check(options)
     framework = choose_framework(options, machine)
@@ -83,8 +83,8 @@ def search(options: argparse.Namespace, machine: Machine) -> int:
     models, requested = requested_config(options, device, framework, notes)
     if options.precision:
         requested = requested.but(precision=options.precision[0])
-    micro_batches = ()
-    if len(options.micro_batch_size or ()) > 1:
+    micro_batches: tuple[int, ...] = ()
+    if options.micro_batch_size and len(options.micro_batch_size) > 1:
         micro_batches = options.micro_batch_size
         requested = requested.but(micro_batch_size=None)
     output_dir = options.output_dir.absolute()

@@ -30,13 +30,15 @@ def main(arguments: argparse.Namespace) -> int:
                 heading="unreadable-file",
             )
         every += rows
-    found = audit(every)
-    contradicts = any(finding.severity != "info" for row in found for finding in row.findings)
+    audited = audit(every)
+    contradicts = any(finding.severity != "info" for row in audited for finding in row.findings)
     status = ExitStatus.IMPLAUSIBLE if contradicts else ExitStatus.OK
     if arguments.json:
         console.echo(
-            json_values.dumped({"rows": len(found), "found": values(found), "status": int(status)})
+            json_values.dumped(
+                {"rows": len(audited), "found": values(audited), "status": int(status)}
+            )
         )
     else:
-        show(document(found), arguments)
+        show(document(audited), arguments)
     return status

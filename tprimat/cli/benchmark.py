@@ -16,6 +16,7 @@ from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.nemo import recipe as nemo_recipe
 from tprimat.frameworks.nemo.options import NEMO, under_torchrun
+from tprimat.frameworks.request import BenchmarkOptions
 from tprimat.log_import import bundle
 from tprimat.machine import platforms
 from tprimat.machine.telemetry import sampler
@@ -26,10 +27,10 @@ from tprimat.slurm import settings, submit
 
 
 @prints_outcome("results")
-def main(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace | BenchmarkOptions) -> int:
     """Measure, or show what would be run."""
     sampler.choose(options.telemetry)
-    if options.encdec:
+    if isinstance(options, argparse.Namespace):
         return _encdec.measure(options)
     bundle.check(options.bundle)
     if options.executor == "slurm":

@@ -51,9 +51,9 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         console.echo(json_values.dumped(json_values.comparison_values(report)))
     else:
-        found = frameworks.document(report)
-        details = [*found.details, *document.evidence(report.comparison)]
-        show(dataclasses.replace(found, details=details), arguments, narrowest=100)
+        shown = frameworks.document(report)
+        details = [*shown.details, *document.evidence(report.comparison)]
+        show(dataclasses.replace(shown, details=details), arguments, narrowest=100)
     content = None if arguments.no_plot else draw(report, path, "frameworks")
     if content is not None:
         write_output(path, content, "--output")
@@ -78,5 +78,5 @@ def _of_frameworks(files: list[Loaded], names: Sequence[str]) -> list[Loaded]:
 
 
 def _only(files: Sequence[Loaded], belongs: Callable[[Run], bool]) -> list[Loaded]:
-    kept = [(file, tuple(run for run in file.runs if belongs(run))) for file in files]
+    kept = [(file, tuple(filter(belongs, file.runs))) for file in files]
     return [Loaded(file.name, file.sha256, runs) for file, runs in kept if runs]

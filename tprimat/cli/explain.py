@@ -21,7 +21,7 @@ from tprimat.results.run import Run
 
 def main(arguments: argparse.Namespace) -> int:
     """Explain the difference of two traces."""
-    runs = [_traced_run(name) for name in (arguments.before, arguments.after)]
+    runs = list(map(_traced_run, (arguments.before, arguments.after)))
     paths = [arguments.before, arguments.after]
     explanation = explain(*map(_traced, runs, _names(runs, paths), paths))
     if arguments.json:

@@ -14,7 +14,8 @@ from tprimat.console import info
 from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, UsageError, most_severe
 from tprimat.log_import import bundle, inputs
 from tprimat.log_import import extract as log_extract
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
+from tprimat.log_import.named import STANDARD_INPUT, named_files
 from tprimat.store import store
 from tprimat.store.store import Saved
 from tprimat.text import counted, plain
@@ -33,7 +34,7 @@ def main(arguments: argparse.Namespace) -> int:
     # families.
     given = GivenValues(label=arguments.label, override=arguments.override, trained=True)
     given = given.with_options(arguments.log_values or ())
-    paths = inputs.named_files(arguments.log_file)
+    paths = named_files(arguments.log_file)
     given.check(paths)
     logs = ((path, given) for path in paths)
     return extract(logs, arguments.output_dir, arguments.output, arguments.bundle)[0]
@@ -55,17 +56,17 @@ def extract(
     paths = []
     for path, given in logs:
         try:
-            for each in log_extract.extract(inputs.Log(path), given):
-                summary = summarize(each.run)
-                _imported.show_extracted(each, summary)
+            for training in log_extract.extract(inputs.Log(path), given):
+                summary = summarize(training.run)
+                _imported.show_extracted(training, summary)
                 if output:
-                    saved = store.save_as(each.run, Path(output), summary)
+                    saved = store.save_as(training.run, Path(output), summary)
                 else:
-                    saved = store.save(each.run, Path(output_dir), summary)
+                    saved = store.save(training.run, Path(output_dir), summary)
                 _show_saved(saved)
-                console.record(each.run, saved.path, each.title, each.notes)
+                console.record(training.run, saved.path, training.title, training.notes)
                 results.append(saved.path)
-            paths += [Path(path)] if path != inputs.STANDARD_INPUT else []
+            paths += [Path(path)] if path != STANDARD_INPUT else []
         except TensorPrimatError as error:
             console.error(error.line())
             statuses.append(error.status)

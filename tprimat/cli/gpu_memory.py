@@ -41,13 +41,17 @@ def main(options: argparse.Namespace) -> int:
     for values in output.values["processes"]:
         del values["gpu_id"]
     states = nvidia.states(host) or amd.states(host)
-    output.values["gpus"] = [
-        {
-            name: getattr(state, name)
-            for name in ("index", "name", "memory_used_gb", "memory_total_gb")
-        }
-        for state in states
-    ]
+    gpus = []
+    for state in states:
+        gpus.append(
+            {
+                "index": state.index,
+                "name": state.name,
+                "memory_used_gb": state.memory_used_gb,
+                "memory_total_gb": state.memory_total_gb,
+            }
+        )
+    output.values["gpus"] = gpus
     for line in _memory(states):
         console.info(line)
     for number, line in enumerate(_lines(processes, own)):

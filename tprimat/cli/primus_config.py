@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
         config=config,
         passed=options.passed,
     )
-    device = device_of(platforms.detect())
+    device = device_of(platforms.detect(platforms.DESCRIBED))
     training = Planner(by_name("primus"), models.by_name(model), request, device).plan(Path())
     _show(training, is_outcome=options.against is None)
     if options.against is None:
@@ -69,8 +69,8 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
         "precision": training.precision,
         "num_gpus": training.num_gpus,
         "settings": {
-            name: {"value": _public(name, each.value), "set_by": each.text}
-            for name, each in sorted(settings.items())
+            name: {"value": _public(name, setting.value), "set_by": setting.text}
+            for name, setting in sorted(settings.items())
         },
         "training_config": run.training_config.known(),
         "parallelism_config": run.parallelism_config.known(),

@@ -23,22 +23,21 @@ def main(arguments: argparse.Namespace) -> int:
         given=_comparing.given_values(arguments),
     )
     options = _comparing.precisions(arguments.precision)
-    found = scaling_of(
+    curves = scaling_of(
         compare(inputs.files, model=arguments.model, notes=inputs.notes, options=options)
     )
-    projections = [
-        each
-        for curve in found.curves
-        if (each := projection.of(curve, arguments.gpus, arguments.batch))
-    ]
+    projections = []
+    for curve in curves.curves:
+        if projected := projection.of(curve, arguments.gpus, arguments.batch):
+            projections.append(projected)
     status = inputs.status(ExitStatus.OK if projections else ExitStatus.NOT_COMPARABLE)
     if arguments.json:
         values = {
             "projections": list(map(projection.values, projections)),
-            "notes": found.notes,
+            "notes": curves.notes,
             "status": int(status),
         }
         console.echo(json_values.dumped(values))
         return status
-    show(projection.document(projections, found, verbose=arguments.verbose), arguments)
+    show(projection.document(projections, curves, verbose=arguments.verbose), arguments)
     return status

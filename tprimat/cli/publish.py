@@ -45,17 +45,17 @@ def main(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"no results to publish ({'; '.join(remarks)})", hint=HINT, heading="no-results"
         )
-    shown = tuple(each.point for each in evidence)
-    found = Record(points=shown, pairs=pairs.pairs(evidence), changes=series.changes(evidence))
-    tables = data.values(found, datetime.date.today().isoformat())
+    shown = tuple(item.point for item in evidence)
+    record = Record(points=shown, pairs=pairs.pairs(evidence), changes=series.changes(evidence))
+    tables = data.values(record, datetime.date.today().isoformat())
     with exchange.exchanged(folder) as new:
-        site.write(found, tables, new)
-        data.write(found, tables, new)
+        site.write(record, tables, new)
+        data.write(record, tables, new)
     page = folder / exchange.INDEX
     numbers = {
-        "points": len(found.points),
-        "pairs": len(found.pairs),
-        "changes": len(found.changes),
+        "points": len(record.points),
+        "pairs": len(record.pairs),
+        "changes": len(record.changes),
     }
     if arguments.json:
         console.echo(

@@ -20,9 +20,12 @@ from tprimat.cli._arguments import prints_outcome
 from tprimat.console import Verbosity, info
 from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, UsageError
 from tprimat.location import REPOSITORY
-from tprimat.log_import import bundle, find_logs, inputs, load, sources
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import import bundle, find_logs, sources
+from tprimat.log_import.bundle_names import names_a_bundle
+from tprimat.log_import.given import GivenValues
 from tprimat.log_import.importer import LogImport
+from tprimat.log_import.logs import under_names
+from tprimat.log_import.named import STANDARD_INPUT, named_files
 from tprimat.read import mapped
 from tprimat.results.result_file import Loaded
 from tprimat.store import store
@@ -58,7 +61,7 @@ def main(arguments: argparse.Namespace) -> int:
         override=arguments.override, columns=mapped.given(arguments.columns, arguments.pattern)
     )
     given = given.with_options(arguments.log_values or ())
-    names = inputs.named_files(arguments.paths)
+    names = named_files(arguments.paths)
     with contextlib.ExitStack() as stack:
         places, broken, named = _unpacked(names, stack)
         logs, skipped, errors = sources.log_sources(places)
@@ -81,12 +84,12 @@ def main(arguments: argparse.Namespace) -> int:
         with _progress(len(logs)) as advance:
             for source, outcome in sources.read_sources(logs, arguments.jobs, given):
                 title = named(source.title)
-                batch.add(source, load.under_names(outcome, named), title)
+                batch.add(source, under_names(outcome, named), title)
                 packed += map(Path, source.paths if isinstance(outcome, list) else ())
                 advance(title)
         batch.save()
         if arguments.bundle and batch.results:
-            logs_left = [path for path in packed if str(path) != inputs.STANDARD_INPUT]
+            logs_left = [path for path in packed if str(path) != STANDARD_INPUT]
             bundle.write_and_report(
                 arguments.bundle, [result.path for result in batch.results], logs_left
             )
@@ -129,7 +132,7 @@ def _unpacked(
     renames = []
     for name in names:
         try:
-            is_bundle = bundle.is_packed(Path(name))
+            is_bundle = names_a_bundle(Path(name))
             folder: Path | str = name
             rename: Callable[[str], str] = str
             if is_bundle:
@@ -157,7 +160,7 @@ def _report(batch: LogImport) -> int:
     for file in batch.skipped:
         reasons.setdefault(file.reason, []).append(file.path)
     values = console.current().values
-    values["passed_over"] = [dataclasses.asdict(file) for file in batch.skipped]
+    values["passed_over"] = list(map(dataclasses.asdict, batch.skipped))
     values["errors"] = [": ".join(filter(None, error[:2])) for error in batch.errors]
     if batch.skipped:
         info(f"skipped: {counted(len(batch.skipped), 'file')}")

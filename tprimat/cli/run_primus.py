@@ -40,7 +40,7 @@ def main(options: argparse.Namespace) -> int:
     installation = primus_installation.from_environment(os.environ, options.primus_path)
     if problem := installation.problem():
         raise UsageError(problem, heading="no-primus")
-    machine = platforms.detect()
+    machine = platforms.detect(platforms.DESCRIBED)
     trainings = _trainings(options, installation, machine)
     iterations = min(training.steps for training in trainings)
     plan_of_session = plan_for(
@@ -92,10 +92,11 @@ def _trainings(
     requests = {}
     for name in names:
         requests[name] = PrimusRequest(**fields | {"config": config if name == own else None})
-    return tuple(
-        Planner(primus_row, models.by_name(name), request, device).plan(output_dir)
-        for name, request in requests.items()
-    )
+    trainings = []
+    for name, request in requests.items():
+        planner = Planner(primus_row, models.by_name(name), request, device)
+        trainings.append(planner.plan(output_dir))
+    return tuple(trainings)
 
 
 def own_configuration(options: argparse.Namespace) -> Path | None:

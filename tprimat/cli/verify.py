@@ -11,7 +11,7 @@ from tprimat import console
 from tprimat.checks import CONTRADICTION
 from tprimat.errors import ExitStatus, UnreadableError
 from tprimat.files import unreadable
-from tprimat.log_import import bundle
+from tprimat.log_import import bundle_names
 from tprimat.log_import.verify import (
     ADDED,
     CHANGED,
@@ -37,10 +37,10 @@ def main(arguments: argparse.Namespace) -> int:
     path = Path(arguments.bundle)
     if not path.exists():
         raise unreadable(path, FileNotFoundError())
-    if not bundle.is_packed(path):
+    if not bundle_names.names_a_bundle(path):
         raise UnreadableError(
             path,
-            f"not a bundle: the name must end in one of {', '.join(bundle.ENDINGS)}",
+            f"not a bundle: the name must end in one of {', '.join(bundle_names.ENDINGS)}",
             heading="unreadable-file",
         )
     verification = verify(path)

@@ -128,14 +128,14 @@ def _screen(
 
 
 def _json_line(update: Update, **more: object) -> str:
-    known = {}
+    stated = {}
     state = update.state
     if state:
-        known = {
+        stated = {
             **lines.values(state),
             "account": json_values.account_values(state.run, state.summary),
         }
-    values = {**known, "seconds_since_last_step": update.quiet_s, "events": update.events, **more}
+    values = {**stated, "seconds_since_last_step": update.quiet_s, "events": update.events, **more}
     return json.dumps(json_values.plain(values), ensure_ascii=False)
 
 

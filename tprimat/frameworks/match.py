@@ -76,11 +76,9 @@ def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
             f" {', '.join(models.names())}"
         )
     missing = [name for name in SIZES if getattr(shape, name) is None]
-    missing += [
-        name
-        for name in ("global_batch_size", "sequence_length")
-        if getattr(run.training_config, name) is None
-    ]
+    for name in ("global_batch_size", "sequence_length"):
+        if getattr(run.training_config, name) is None:
+            missing.append(name)
     if missing:
         return (
             f"it lacks {', '.join(missing)}: set --model, --scale, --global-batch-size and"

@@ -21,7 +21,7 @@ def advice(request: Request) -> str:
     if request.micro_batch_size > 1 and not request.finds_micro_batch:
         size = request.micro_batch_size
         options.append(
-            f"{request.BATCH_OPTION} {max(each for each in range(1, size) if size % each == 0)}"
+            f"{request.BATCH_OPTION} {max(divisor for divisor in range(1, size) if size % divisor == 0)}"
         )
     divided = 2 * request.tensor_model_parallel_size
     if request.framework in ("megatron_bridge", "nemo") and request.data_parallel_size % 2 == 0:

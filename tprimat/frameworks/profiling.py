@@ -91,7 +91,7 @@ def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bo
     problem = None
     program = PROGRAMS.get(kind or "")
     if not framework.launcher.profiles:
-        able = ", ".join(each.name for each in frameworks.FRAMEWORKS if each.launcher.profiles)
+        able = ", ".join(row.name for row in frameworks.FRAMEWORKS if row.launcher.profiles)
         problem = (
             f"watches {able}, and {framework.name} trains here: name one with --framework, or leave"
             " it out"
@@ -156,7 +156,7 @@ def free_prefix(request: Request) -> Path:
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     candidates = itertools.chain([stem], (f"{stem}_{number}" for number in itertools.count(2)))
     return folder / next(
-        name for name in candidates if not any(each.startswith(name) for each in names)
+        name for name in candidates if not any(longer.startswith(name) for longer in names)
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import dataclasses
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -162,11 +163,11 @@ class Request:
             name = f"--{field.name.replace('_', '-')}"
             if value is None or value == field.default:
                 continue
-            for each in value if isinstance(value, tuple) else (value,):
-                if isinstance(each, ModelConfig):
-                    text = msgspec.json.encode(each.known()).decode()
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, ModelConfig):
+                    text = msgspec.json.encode(item.known()).decode()
                 else:
-                    text = str(each)
+                    text = str(item)
                 # One word each: a label may begin with a dash.
                 options.append(f"{name}={text}")
         return options
@@ -255,6 +256,63 @@ class RequestedConfig:
     def but(self, **changes: Any) -> Any:
         """Return the same options with changes."""
         return type(self)(**vars(self) | changes)
+
+
+class SessionOptions(Protocol):
+    """What the options of every command that trains say of its session."""
+
+    output_dir: Path
+    runs: int
+    cooldown: float | None
+
+
+class BenchmarkOptions:
+    """The options of `benchmark`, which its parser sets; further settings stand under the names
+    that RequestedConfig has for them, those of a Slurm job under its own.
+
+    Attributes:
+        argv, words_of_nodes: all words, and those that each node of a Slurm job is told.
+        gpus, num_nodes: a number or None; of a sweep several, until it is divided into points.
+    """
+
+    argv: tuple[str, ...]
+    words_of_nodes: list[str]
+    output_dir: Path
+    runs: int
+    cooldown: float | None
+    bundle: Path | None
+    model: tuple[str, ...] | None
+    framework: str | None
+    precision: tuple[str, ...] | None
+    micro_batch_size: tuple[int, ...] | None
+    scale: str | None
+    data: str | None
+    eager: bool
+    label: str | None
+    settings: list[str] | None
+    gpus: Any
+    num_nodes: Any
+    gpu: str | None
+    match: Path | None
+    config: Path | None
+    tune: bool
+    budget: float | None
+    profile: str | None
+    only: int | None
+    resume: bool
+    retry_failed: bool
+    dry_run: bool
+    training_lines: bool
+    telemetry: str
+    executor: str
+    slurm: Path | None
+    wait: bool
+
+    def but(self, **changes: Any) -> BenchmarkOptions:
+        """Return the same options with changes."""
+        changed = copy.copy(self)
+        vars(changed).update(changes)
+        return changed
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tprimat.catalog import gpus
 from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
@@ -181,9 +179,7 @@ class Resolver:
         if name is None and shape is not None:
             scale = scales.of_shape(self.model, shape)
             if scale is None:
-                return None, msgspec.structs.replace(
-                    shape, num_parameters=scales.parameters(self.model, shape)
-                )
+                return None, shape.but(num_parameters=scales.parameters(self.model, shape))
         else:
             if name == scales.LARGEST:
                 scale = self.largest_that_fits()

@@ -12,8 +12,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-import msgspec
-
 from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
 from tprimat.results.run import ModelConfig
@@ -121,8 +119,7 @@ def shape(model: Model, scale: Scale) -> ModelConfig:
     head_dim = scale.head_dim or model.shape.head_dim or hidden // heads
     # Heads as wide as the hidden size together, as at full size; as many for each group.
     scaled_heads = heads * (model.shape.head_dim or hidden // heads) // scale.width // head_dim
-    scaled = msgspec.structs.replace(
-        model.shape,
+    scaled = model.shape.but(
         num_layers=scale.depth or layers // scale.depth_share,
         hidden_size=hidden // scale.width,
         num_attention_heads=scaled_heads,
@@ -134,7 +131,7 @@ def shape(model: Model, scale: Scale) -> ModelConfig:
         if scale.name == FULL
         else f"{model.shape.source}, at the scale {scale.name}",
     )
-    return msgspec.structs.replace(scaled, num_parameters=parameters(model, scaled))
+    return scaled.but(num_parameters=parameters(model, scaled))
 
 
 def parameters(model: Model, config: ModelConfig) -> int:

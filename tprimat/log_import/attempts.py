@@ -8,8 +8,6 @@ import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
-
 from tprimat.analysis.account import blocks
 from tprimat.checks.endings import divergence
 from tprimat.log_import.extract import ImportedRun
@@ -27,18 +25,20 @@ def joined(runs: Sequence[ImportedRun]) -> tuple[list[ImportedRun], list[tuple[s
     """
     kept: list[ImportedRun] = []
     files = []
-    for each in sorted(runs, key=lambda each: (each.began or (0.0, None))[0]):
-        place = next((i for i in reversed(range(len(kept))) if _goes_on(kept[i], each)), None)
-        if place is None:
-            kept.append(each)
+    for training in sorted(runs, key=lambda run: (run.began or (0.0, None))[0]):
+        index = next((i for i in reversed(range(len(kept))) if _goes_on(kept[i], training)), None)
+        if index is None:
+            kept.append(training)
             continue
-        former = kept[place]
-        run = _join(former, each)
-        notes = dict.fromkeys((*former.notes, *each.notes))
-        kept[place] = dataclasses.replace(former, run=run, notes=tuple(notes))
-        files.append((each.title, former.title))
-    order = {each.title: place for place, each in reversed(list(enumerate(runs)))}
-    return sorted(kept, key=lambda each: order[each.title]), files
+        former = kept[index]
+        run = _join(former, training)
+        notes = dict.fromkeys((*former.notes, *training.notes))
+        kept[index] = dataclasses.replace(former, run=run, notes=tuple(notes))
+        files.append((training.title, former.title))
+    order: dict[str, int] = {}
+    for position, training in enumerate(runs):
+        order.setdefault(training.title, position)
+    return sorted(kept, key=lambda run: order[run.title]), files
 
 
 def _goes_on(former: ImportedRun, later: ImportedRun) -> bool:
@@ -94,8 +94,8 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
             native[name] = before if after is None else after
     times = _timelines(former, later)
     # What a later attempt repeated is over.
-    found = divergence(one)
-    is_repeated = found is not None and found.first >= other.steps[0]
+    diverged = divergence(one)
+    is_repeated = diverged is not None and diverged.first >= other.steps[0]
     over = ("lost", "log-begins-late", *(DIVERGED if is_repeated else ()))
     notes = [note for note in one.notes if note.code not in over]
     for note in other.notes:
@@ -113,15 +113,14 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
     )
     assert one.source is not None
     assert other.source is not None
-    return msgspec.structs.replace(
-        one,
+    return one.but(
         **columns,
         native_metrics=native,
         timeline=times,
         status=other.status,
         status_reason=other.status_reason,
         ending=other.ending,
-        source=msgspec.structs.replace(one.source, files=(*one.source.files, *other.source.files)),
+        source=one.source.but(files=(*one.source.files, *other.source.files)),
         notes=noted((*([cost] if cost else []), goes_on, *notes)),
     )
 
@@ -141,16 +140,16 @@ def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:
     shift = later.began[0] - former.began[0]
     end = one[-1].start + one[-1].duration
     kept = timeline.with_lost_steps(one, later.resumed or 0)
-    idle, note = (each.format(former.run.steps[-1]) for each in (timeline.IDLE, timeline.DOWN))
+    idle, note = (note.format(former.run.steps[-1]) for note in (timeline.IDLE, timeline.DOWN))
     down = Entry(kind="lost", start=end, duration=max(shift - end, 0.0), note=note)
     # What comes after the last record of an attempt that doesn't end the training is no end.
     ended = []
     for entry in kept:
         if entry.kind == "end":
-            entry = msgspec.structs.replace(entry, kind="lost", note=idle)
+            entry = entry.but(kind="lost", note=idle)
         ended.append(entry)
     return (
         *ended,
         down,
-        *(msgspec.structs.replace(entry, start=entry.start + shift) for entry in other),
+        *(entry.but(start=entry.start + shift) for entry in other),
     )

@@ -15,15 +15,16 @@ import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import msgspec
 
 from tprimat import __version__, console, files, read
 from tprimat.errors import TensorPrimatError, UnreadableError, UsageError
-from tprimat.frameworks.primus import start_record
-from tprimat.log_import.extract import NOTHING_GIVEN, extract
+from tprimat.log_import.bundle_names import ENDINGS, bare, place_of
+from tprimat.log_import.extract import extract
+from tprimat.log_import.given import NOTHING_GIVEN
 from tprimat.log_import.inputs import (
     CHUNK,
     FAULTS,
@@ -37,14 +38,13 @@ from tprimat.read.parsing.text import clean, decoded
 from tprimat.redaction import REMOVED, Names, names_stay, redacted
 from tprimat.results.result_file import ResultFile, encode, without_names, without_secrets
 from tprimat.results.run import SERIES, Run
-from tprimat.store import hosts, store
+from tprimat.store import hosts, start_record, store
 from tprimat.store.hosts import Hosts
 from tprimat.text import counted, for_encoding
 
 Members = dict[str, bytes]
 """The contents of the files of a bundle, by name."""
 
-ENDINGS = (".tar.gz", ".tgz", ".zip")
 MOST_MEMBERS, MOST_VALUES = 10_000, 2_000_000
 """Files, and values of a result, which is decoded at once: some 60 bytes each. 10⁵ steps have a
 quarter as many.
@@ -57,12 +57,8 @@ square), and of all, and of what a zip states of all, which zipfile keeps twenty
 """
 
 _GZIP = b"\x1f\x8b"
-_COMPRESSED = re.compile(r"\.(?:gz|bz2|xz|zst)$")
 _LONG_NUMBER = re.compile(rb"\d{100}")
 """In a header: tarfile looks for what follows a number from each of its digits."""
-
-_DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
-"""Names that are devices on Windows, whatever their ending."""
 
 
 def check(path: Path | None) -> None:
@@ -114,10 +110,10 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
             )
     replaced = "nothing (--include-host)"
     if not names_stay():
-        known = hosts.Hosts(results[0].parent)
-        names = hosts.names(known.number, every)
+        pseudonyms = hosts.Hosts(results[0].parent)
+        names = hosts.names(pseudonyms.number, every)
         names.keeps_devices = False
-        members, changed = _without_names(members, names, known)
+        members, changed = _without_names(members, names, pseudonyms)
         left_out += changed
         replaced = names.replaced()
     members["README.txt"] = _readme(members, replaced).encode()
@@ -141,11 +137,6 @@ def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path]) 
         console.warn(line)
     console.info(done)
     console.current().values["bundle"] = str(path)
-
-
-def is_packed(path: Path) -> bool:
-    """Return whether a path is that of a bundle, or of another archive."""
-    return path.name.lower().endswith(ENDINGS) and path.is_file()
 
 
 @contextlib.contextmanager
@@ -229,18 +220,6 @@ def _too_large(path: Path) -> UnreadableError:
     return UnreadableError(
         path, "unpacks to more than logs and results do", heading="unreadable-file"
     )
-
-
-def place_of(name: str, folder: Path) -> Path:
-    """Return where a member of an archive is written: below the directory, whatever its name says,
-    on any system.
-    """
-    parts = []
-    for part in PurePosixPath(name.replace("\\", "/")).parts:
-        if part not in ("/", ".."):
-            parts.append(part)
-    plain = (re.sub(r"[^\w.+ -]|[. ]$", "_", part) for part in parts)
-    return folder.joinpath(*(f"_{part}" if _DEVICE.match(part) else part for part in plain))
 
 
 def _members(path: Path, room: int) -> Iterator[tuple[str, Iterator[bytes] | None, bool]]:
@@ -348,22 +327,6 @@ class _Tar:
         return content
 
 
-def bare(name: str) -> str:
-    """Return the name of a log, which may be a path of any system, without the ending of its
-    compression.
-    """
-    return _COMPRESSED.sub("", re.split(r"[\\/]", name)[-1])
-
-
-def log_names(run: Run) -> frozenset[str]:
-    """Return the names of the logs of a run as a bundle is unpacked to, without the number after
-    equal names.
-    """
-    files = run.source.files if run.source else ()
-    names = (place_of(bare(file.path), Path()).name for file in files)
-    return frozenset(re.sub(r"^([^.]*?)_\d+(?=\.|$)", r"\1", name) for name in names)
-
-
 def _redacted(content: bytes) -> bytes:
     """Return a text in any encoding that has the letters of ASCII, without secrets."""
     return redacted(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
@@ -413,8 +376,8 @@ def _without_names(members: Members, names: Names, known: Hosts) -> tuple[Member
     """
     left_out = []
     plain = {}
-    for name, each in members.items():
-        plain[name] = gzip.decompress(each) if each.startswith(_GZIP) else each
+    for name, content in members.items():
+        plain[name] = gzip.decompress(content) if content.startswith(_GZIP) else content
     for content in plain.values():
         names.learn(content.decode("utf-8", "replace"))
     result: Members = {}
@@ -475,7 +438,7 @@ def _values(content: bytes) -> str:
         file = Path(folder, "log")
         file.write_bytes(content)
         try:
-            runs = [each.run for each in extract(Log(str(file)), NOTHING_GIVEN)]
+            runs = [training.run for training in extract(Log(str(file)), NOTHING_GIVEN)]
         except TensorPrimatError:
             return ""
     parts = ("steps", *SERIES, "model_config", "training_config", "parallelism_config", "gpu_info")

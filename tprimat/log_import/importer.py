@@ -9,24 +9,18 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import import attempts
 from tprimat.log_import.extract import ImportedRun
-from tprimat.log_import.sources import PROCESS, LogSource, Outcome, SkippedFile
+from tprimat.log_import.sources import PROCESS, LogSource, Outcome
+from tprimat.log_import.unread import TWIN, SkippedFile
 from tprimat.read import merge
 from tprimat.results.result_file import readable
 from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.store.naming import file_name
 from tprimat.text import plain
-
-TWIN = "counted once, as another log of the training in"
-"""Why a log is skipped whose name doesn't say that it is of another process: repetitions are never
-as alike.
-"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,15 +82,15 @@ class LogImport:
         """Save the runs collected from one directory."""
         waiting = merged(self._waiting, self.skipped)
         self._waiting = []
-        for each in waiting:
+        for training in waiting:
             if self._label:
-                run = readable(msgspec.structs.replace(each.run, label=self._label))
+                run = readable(training.run.but(label=self._label))
             else:
-                run = each.run
+                run = training.run
             summary = summarize(run)
-            saved = store.save_as(run, self._result_path(run, each.title), summary)
+            saved = store.save_as(run, self._result_path(run, training.title), summary)
             self._used_paths.add(saved.path)
-            result = ImportedResult(each.title, run, summary, each.notes, saved.path)
+            result = ImportedResult(training.title, run, summary, training.notes, saved.path)
             self.results.append(result)
             self._on_result(result)
 
@@ -109,19 +103,18 @@ class LogImport:
         parts = []
         for part in (source.parent.name, source.stem):
             parts.append(re.sub(r"[^A-Za-z0-9.+-]+", "-", part).strip(".-")[:40])
-        full = "_".join(part for part in parts if part) or "log"
+        full = "_".join(filter(None, parts)) or "log"
         hashes = []
-        for file in run.source.files if run.source else ():
+        for file in run.source_files:
             hashes.append(file.sha256 or file.path)
         hashed = f"{stem}_{full}_{hashlib.sha256(''.join(hashes).encode()).hexdigest()[:8]}"
         names = (stem, f"{stem}_{parts[1] or 'log'}", f"{stem}_{full}", hashed)
         numbered = (f"{hashed}_{number}" for number in itertools.count(2))
-        paths = (self._directory / f"{name}.json" for name in itertools.chain(names, numbered))
-        return next(
-            path
-            for path in map(store.with_its_case, paths)
-            if path not in self._used_paths and (not path.exists() or _same_source(path, run))
-        )
+        for name in itertools.chain(names, numbered):
+            path = store.with_its_case(self._directory / f"{name}.json")
+            if path not in self._used_paths and (not path.exists() or _same_source(path, run)):
+                break
+        return path
 
 
 def merged(
@@ -135,43 +128,41 @@ def merged(
     A source that another one describes better, or that is another attempt, is added to `skipped`.
     """
     waiting, again = attempts.joined(waiting)
-    skipped += [
-        SkippedFile(title, f"another attempt at the training of {first}: joined")
-        for title, first in again
-    ]
+    for title, former in again:
+        skipped.append(SkippedFile(title, f"another attempt at the training of {former}: joined"))
     kept: dict[int, ImportedRun] = {}
     # Whole ones before parts of them, what was written for machines before consoles.
     order = sorted(
         range(len(waiting)), key=lambda i: (not waiting[i].structured, -len(waiting[i].run.steps))
     )
     for index in order:
-        each = waiting[index]
+        training = waiting[index]
         # Two runs of one log were told apart by its reader.
-        place = index
+        kept_at = index
         same = None
-        name = PROCESS.sub("", each.title)
+        name = PROCESS.sub("", training.title)
         for i, one in kept.items():
-            dated = (one.dated, each.dated)
+            dated = (one.dated, training.dated)
             is_rank = ranks and (
-                PROCESS.sub("", one.title) == name or merge.together(one.run, each.run, dated)
+                PROCESS.sub("", one.title) == name or merge.together(one.run, training.run, dated)
             )
-            if one.title != each.title and merge.same_training(
-                one.run, each.run, ranks=is_rank, dated=dated
+            if one.title != training.title and merge.same_training(
+                one.run, training.run, ranks=is_rank, dated=dated
             ):
-                place = i
+                kept_at = i
                 same = one
                 break
         if same is None:
-            kept[index] = each
+            kept[index] = training
             continue
-        untimed = not any(same.run.step_times) and any(each.run.step_times)
-        first, second = (each, same) if untimed else (same, each)
+        untimed = not any(same.run.step_times) and any(training.run.step_times)
+        first, second = (training, same) if untimed else (same, training)
         run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
-        kept[place] = dataclasses.replace(same, run=run, notes=(*same.notes, *each.notes))
+        kept[kept_at] = dataclasses.replace(same, run=run, notes=(*same.notes, *training.notes))
         reason = f"same run as {same.title}; missing fields were merged"
         if not (same.structured or PROCESS.sub("", same.title) == name):
             reason = f"{TWIN} {same.title}"
-        skipped.append(SkippedFile(each.title, reason))
+        skipped.append(SkippedFile(training.title, reason))
     return [kept[index] for index in sorted(kept)]
 
 
@@ -181,14 +172,12 @@ def _same_source(path: Path, run: Run) -> bool:
         earlier = store.read(path)
     except UnreadableError:
         return False
-    current, previous = (each.source.files if each.source else () for each in (run, earlier[0]))
-    alike = any(
-        one.path == other.path or (one.sha256 is not None and one.sha256 == other.sha256)
-        for one, other in zip(current, previous, strict=False)
-    )
-    return (
-        len(earlier) == 1
-        and len(current) == len(previous)
-        and alike
-        and earlier[0].lines[:1] == run.lines[:1]
-    )
+    if len(earlier) > 1 or earlier[0].lines[:1] != run.lines[:1]:
+        return False
+    previous = earlier[0].source_files
+    if len(run.source_files) != len(previous):
+        return False
+    for one, other in zip(run.source_files, previous, strict=True):
+        if one.path == other.path or (one.sha256 is not None and one.sha256 == other.sha256):
+            return True
+    return False

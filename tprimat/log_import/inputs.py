@@ -6,7 +6,6 @@ Files are opened, decompressed and hashed as a stream, so a log of any size take
 from __future__ import annotations
 
 import bz2
-import glob
 import gzip
 import hashlib
 import importlib
@@ -16,17 +15,17 @@ import select
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tprimat import files
 from tprimat.errors import UnreadableError, missing_package
+from tprimat.log_import.named import STANDARD_INPUT
 from tprimat.read.parsing import text
 from tprimat.results.run import SourceFile
 
-STANDARD_INPUT = "-"
 CHUNK = 1 << 18
 """Read size, bytes."""
 
@@ -60,48 +59,6 @@ LARGEST_DICTIONARY = 130 << 20
 """Bytes that a decompressor may take. xz -9 needs 65 MiB, zstd --ultra as much as this; a header
 can state 4 GiB.
 """
-
-
-def named_files(names: Sequence[str]) -> list[str]:
-    """Return the files for names and for patterns that the shell did not expand.
-
-    Raises UnreadableError for an empty or too long name, and for a pattern that nothing matches.
-    """
-    paths = []
-    for name in names:
-        if not name:
-            # A variable of a script that is not set; as a path it would be the working directory.
-            raise UnreadableError('""', "the name is empty", heading="unreadable-file")
-        try:
-            is_there = Path(name).exists()
-        except OSError as error:
-            raise files.unreadable(name, error) from error
-        if is_there or name == STANDARD_INPUT or not glob.has_magic(name):
-            paths.append(name)
-            continue
-        try:
-            # Path.glob takes no absolute pattern.
-            matches = glob.glob(name, recursive=True)  # noqa: PTH207
-        except RecursionError as error:
-            problem = "directories are nested too deep for this pattern"
-            hint = "name their directory instead"
-            raise UnreadableError(name, problem, hint=hint, heading="unreadable-file") from error
-        matches = sorted(match for match in matches if not Path(match).is_dir())
-        if not matches:
-            raise UnreadableError(name, "no file matches this pattern", heading="unreadable-file")
-        paths += matches
-    return list(dict.fromkeys(paths))
-
-
-def read_small(path: Path) -> bytes | None:
-    """Return what a small file beside a log holds; None if it can't be read. It is cut after CHUNK
-    bytes.
-    """
-    try:
-        with files.open_plain(path) as stream:
-            return stream.read(CHUNK)
-    except OSError:
-        return None
 
 
 class Log:

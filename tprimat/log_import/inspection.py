@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tprimat import read
-from tprimat.log_import import bundle, sources
+from tprimat.log_import import bundle
+from tprimat.log_import.bundle_names import bare
 from tprimat.log_import.inputs import Log
 from tprimat.read.parsing.text import LONGEST_LINE
 from tprimat.redaction import PSEUDONYM, REMOVED, redacted
-from tprimat.store import hosts
+from tprimat.store import hosts, store
 from tprimat.text import counted
 
 KINDS = {
@@ -48,7 +49,7 @@ def _kind(file: Path) -> str:
         (kind for kind, pattern in KINDS.items() if file.match(pattern)),
         "not a file that bundles have",
     )
-    if kind == "log" and not _LOG_NAME.search(bundle.bare(file.name)):
+    if kind == "log" and not _LOG_NAME.search(bare(file.name)):
         return "not a name that logs have"
     head = next(iter(Log(str(file)).chunks()), b"")[: read.HEAD]
     if kind == "log" and read.file_format_of(head):
@@ -59,7 +60,7 @@ def _kind(file: Path) -> str:
         text = "\0"
     if "\0" in text:
         return "binary, in no format of logs"
-    if kind == "environment" and sources.is_result(head):
+    if kind == "environment" and store.is_result(head):
         return "a result outside results/"
     if _RUNS.match(text):
         return "begins like a program or a page"
@@ -79,7 +80,7 @@ def private(folder: Path) -> Iterator[str]:
             secrets += redacted(text).count(REMOVED) - text.count(REMOVED)
         if secrets:
             yield f"{file.relative_to(folder).as_posix()}: {counted(secrets, 'apparent secret')}"
-    found = names.replaced()
+    left = names.replaced()
     places = []
     for file in _files(folder):
         try:
@@ -88,11 +89,11 @@ def private(folder: Path) -> Iterator[str]:
         except ValueError:
             for text in _texts(file):
                 names.text(text)
-        if names.replaced() != found:
-            found = names.replaced()
+        if names.replaced() != left:
+            left = names.replaced()
             places.append(file.relative_to(folder).as_posix())
     if places:
-        yield f"{', '.join(places)}: {found}"
+        yield f"{', '.join(places)}: {left}"
 
 
 def _files(folder: Path) -> list[Path]:

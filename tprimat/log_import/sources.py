@@ -23,8 +23,6 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import BinaryIO
 
-import msgspec
-
 from tprimat import read
 from tprimat.errors import (
     INSTALL_ANALYSIS,
@@ -35,11 +33,15 @@ from tprimat.errors import (
 )
 from tprimat.files import unreadable
 from tprimat.location import elsewhere
-from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, imported, with_start
-from tprimat.log_import.inputs import STANDARD_INPUT, Chunks, Log, is_handed_over, read_small
+from tprimat.log_import.extract import ImportedRun, imported, with_start
+from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
+from tprimat.log_import.inputs import Chunks, Log, is_handed_over
+from tprimat.log_import.named import STANDARD_INPUT, read_small
+from tprimat.log_import.unread import MLPERF_SYSTEM, NO_LOG_BY_NAME, RESULT, SkippedFile
 from tprimat.read import mapped
 from tprimat.read.parsing.headings import headings
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile
+from tprimat.results.fields import known_items
 from tprimat.results.outcome import going_on
 from tprimat.results.result_file import readable, without_secrets
 from tprimat.store import store
@@ -78,14 +80,6 @@ _CODE = re.compile(
 named.
 """
 
-RESULT = "already a result; pass it to compare_results.py"
-"""Why such a file is no log."""
-
-NO_LOG_BY_NAME = "not a log by its name: name it explicitly to import it"
-
-MLPERF_SYSTEM = "part of an MLPerf submission, read with the logs that it belongs to"
-"""Why such a file is no source, whether a directory holds it or the user names it."""
-
 
 @dataclasses.dataclass(frozen=True)
 class LogSource:
@@ -114,14 +108,6 @@ class LogSource:
         if len(self.paths) == 1:
             return self.paths[0]
         return f"{Path(self.paths[0]).parent}/ ({len(self.paths)} files)"
-
-
-@dataclasses.dataclass(frozen=True)
-class SkippedFile:
-    """A skipped file, and why."""
-
-    path: str
-    reason: str
 
 
 Outcome = list[ImportedRun] | tuple[str, str | None, str]
@@ -224,19 +210,12 @@ def _no_log(path: object, reason: str) -> UnreadableError:
     return UnreadableError(path, reason, heading="not-a-training-log")
 
 
-def is_result(head: bytes) -> bool:
-    """Return whether a file that begins so is a result of this program."""
-    return head.lstrip()[:1] == b"{" and any(
-        sign in head[: store.SIGNED_WITHIN] for sign in store.SIGNS
-    )
-
-
 def _why_no_log(path: Path, head: bytes) -> str | None:
     """Return why a file in a directory is no log; None if it may be one."""
     if not head:
         return "is empty"
     first = head.lstrip()[:1]
-    if is_result(head):
+    if store.is_result(head):
         return RESULT
     if first == b"{" and any(
         sign in head for sign in (b'"accelerator_model_name"', b'"scaling_factor"')
@@ -358,10 +337,10 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     file_format = mapped.file_format(given.columns) if given.columns else read.file_format_of(head)
     if file_format is None:
         parsed_logs = read.parse_chunks(contents[0], logs[0].name)
-        found = with_start(
+        trainings = with_start(
             [imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0]
         )
-        return _named(found, _headings(found, source), given)
+        return _named(trainings, _headings(trainings, source), given)
     for log in logs:
         log.end = None
     if source.size is not None:
@@ -383,46 +362,46 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
             parsed_logs = file_format.read(files, beside)
         except ValueError as error:
             raise _no_log(source.title, f"this is {file_format.looks_for}, but {error}") from error
-    found = []
+    trainings = []
     for parsed in parsed_logs:
-        found.append(imported(source.title, parsed, logs, given, structured=True))
-    return _named(found, [each.run.label for each in found], given)
+        trainings.append(imported(source.title, parsed, logs, given, structured=True))
+    return _named(trainings, [training.run.label for training in trainings], given)
 
 
 def _named(
-    found: list[ImportedRun], names: Sequence[str | None], given: GivenValues
+    trainings: list[ImportedRun], names: Sequence[str | None], given: GivenValues
 ) -> list[ImportedRun]:
     """Return the trainings under their names in the source, or the one that FILE#2 or FILE#HEADING
     selects.
 
     Raises UsageError if there is no such training.
     """
-    if given.training is not None and found:
-        title = f"{found[0].title}#{given.training}"
+    if given.training is not None and trainings:
+        title = f"{trainings[0].title}#{given.training}"
         places = {}
         for number, name in enumerate(names):
             places[str(number + 1)] = number
             places[(name or "").casefold()] = number
-        place = places.get(given.training.casefold())
-        if place is None:
+        index = places.get(given.training.casefold())
+        if index is None:
             hint = f"there are {', '.join(filter(None, places))}"
             raise UsageError(
                 f"{title}: no such training in it", hint=hint, heading="not-a-training-log"
             )
-        found = [dataclasses.replace(found[place], title=title)]
-        names = [names[place] or Path(title).name]
+        trainings = [dataclasses.replace(trainings[index], title=title)]
+        names = [names[index] or Path(title).name]
     named = []
-    for training, name in zip(found, names, strict=True):
-        run = msgspec.structs.replace(training.run, label=training.run.label or name)
+    for training, name in zip(trainings, names, strict=True):
+        run = training.run.but(label=training.run.label or name)
         named.append(dataclasses.replace(training, run=readable(run)))
     return named
 
 
-def _headings(found: list[ImportedRun], source: LogSource) -> Sequence[str | None]:
+def _headings(trainings: list[ImportedRun], source: LogSource) -> Sequence[str | None]:
     """Return what stands above each training of a text that holds several."""
-    records = [[line for line in each.run.lines if line] for each in found]
-    if len(found) < 2 or not all(records) or not 0 < (source.size or 0) <= LONGEST_PAGE:
-        return [None] * len(found)
+    records = [list(filter(None, training.run.lines)) for training in trainings]
+    if len(trainings) < 2 or not all(records) or not 0 < (source.size or 0) <= LONGEST_PAGE:
+        return [None] * len(trainings)
     lines = [line.text for line in Log(source.paths[0]).lines()]
     return without_secrets(headings(lines, [(min(record), max(record)) for record in records]))
 
@@ -439,7 +418,7 @@ def _beside(file_format: FileFormat, path: str) -> dict[str, bytes]:
     contents = {}
     for file in itertools.islice(files, MOST_BESIDE):
         contents[str(file.relative_to(folder))] = read_small(file)
-    return {name: content for name, content in contents.items() if content is not None}
+    return known_items(contents)
 
 
 def _spooled(name: str, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> BinaryIO:

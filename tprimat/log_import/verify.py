@@ -20,13 +20,15 @@ from tprimat.catalog import models
 from tprimat.checks import CONTRADICTION, Finding, finding_of, physics
 from tprimat.checks.endings import how_ended
 from tprimat.errors import UnreadableError, UsageError
-from tprimat.log_import import bundle, extract, importer, inspection, sources
+from tprimat.log_import import bundle, bundle_names, extract, importer, inspection, sources
 from tprimat.log_import.extract import ImportedRun
+from tprimat.log_import.given import agrees, stated_by
 from tprimat.log_import.inputs import Log
 from tprimat.log_import.load import keys
 from tprimat.notes import OBSERVED, Note
 from tprimat.read import mapped
 from tprimat.record.console import PRINTED_MEAN
+from tprimat.results.fields import known_values
 from tprimat.results.result_file import RecordedRepetition, ResultFile, runs_of
 from tprimat.results.run import (
     RECORD_FIELDS,
@@ -142,7 +144,7 @@ def verify(path: Path) -> Verification:
         if not results:
             raise UnreadableError(path, "no results in it", heading="not-a-result")
         stated = list(itertools.chain(*map(store.read, results)))
-        is_live = any(run.source and run.source.kind == "live" for run in stated)
+        is_live = any(run.is_live for run in stated)
         if len({_as_json(run.source.given) for run in stated if run.source}) > MOST_STATED:
             raise UnreadableError(path, "more stated values than logs have", heading="not-a-result")
         read = functools.cache(functools.partial(_read, folder))
@@ -152,7 +154,8 @@ def verify(path: Path) -> Verification:
         consoles: list[float] = []
         for log in packed if is_live else ():
             shown = (PRINTED_MEAN.match(line.text) for line in log.lines())
-            consoles += (float(each[1]) / (1000 if each[2] else 1) for each in shown if each)
+            for printed in filter(None, shown):
+                consoles.append(float(printed[1]) / (1000 if printed[2] else 1))
         runs: list[VerifiedRun] = []
         for result in results:
             runs += _verified(result, lambda given: read(given)[1], hashes, consoles)
@@ -161,10 +164,10 @@ def verify(path: Path) -> Verification:
         for name, kind in kinds.items():
             if kind not in inspection.KINDS:
                 foreign.append(f"{name}: {kind}")
-        known = set(itertools.chain(*(keys(run, is_packed=True) for run in stated)))
+        used = set(itertools.chain(*(keys(run, is_packed=True) for run in stated)))
         extra = []
         for training in merged:
-            if not is_live and not keys(training.run, is_packed=True) & known:
+            if not is_live and not keys(training.run, is_packed=True) & used:
                 extra.append(_name(training.run))
         counts = {}
         for kind in inspection.KINDS:
@@ -186,17 +189,17 @@ def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
     There are none for values that can't be. What a result was made of lay in one directory or in
     several, which a bundle doesn't say.
     """
-    found, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
+    logs, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
     try:
-        values = extract.GivenValues.read_again(msgspec.json.decode(given))
+        values = extract.given_again(msgspec.json.decode(given))
     except (msgspec.ValidationError, UsageError):
         return [], []
     each_read = []
-    for _, runs in sources.read_sources(found, 1, values):
+    for _, runs in sources.read_sources(logs, 1, values):
         if isinstance(runs, list):
             each_read += runs
     merged = importer.merged(each_read, [])
-    return merged, [each.run for each in (*each_read, *merged)]
+    return merged, [training.run for training in (*each_read, *merged)]
 
 
 def _sha256(chunks: Iterable[bytes]) -> str:
@@ -215,7 +218,7 @@ def _changed(folder: Path) -> Iterator[Note]:
             listed = _LISTED.findall(stream.read(_LARGEST_README))
         unlisted.discard(readme)
         for digest, name in listed:
-            file = bundle.place_of(name, readme.parent)
+            file = bundle_names.place_of(name, readme.parent)
             unlisted.discard(file)
             if not file.is_file():
                 yield Note(MISSING, {"file": name})
@@ -259,7 +262,7 @@ def _verified(
             compared.append(
                 _compared("ending.kind", run.ending.kind, how_ended(run).kind, "its status")
             )
-        differences = [each for each in compared if each is not None]
+        differences = known_values(compared)
         name = None if log is None else _name(log)
         findings = _findings(run, summary)
         if log is not None:
@@ -267,7 +270,7 @@ def _verified(
         # A result of schema 1 says which values the user set, not to what. A directory may have
         # named the model, and a copy has none.
         is_named = original is False and log and log.model_config.num_layers
-        of_user = {_place(option) for option in source.overrides}
+        of_user = set(map(_place, source.overrides))
         if is_named:
             of_user.add(_place("model"))
         wrong: list[Difference] = []
@@ -289,8 +292,8 @@ def _verified(
             )
         unsupported = _unsupported(run, bare, log) if bare and log else ()
         unchecked = (Note(UNSTAMPED),) if log and _is_unstamped(log) else ()
-        found = tuple(wrong), tuple(findings), unsupported, unchecked
-        yield VerifiedRun(path.name, number, name, original, len(compared), *found)
+        verdicts = tuple(wrong), tuple(findings), unsupported, unchecked
+        yield VerifiedRun(path.name, number, name, original, len(compared), *verdicts)
 
 
 def _recorded(
@@ -327,10 +330,9 @@ def _with_steps(
         *_fields("steady", stated, summary.steady.known(), "its steps"),
     ]
     mean = summary.performance.avg_step_time_seconds
-    is_live = run.source is not None and run.source.kind == "live"
     # Of several runs each has a console; another version may cut other steps, and three decimals
     # are printed.
-    if is_live and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
+    if run.is_live and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
         compared.append(Difference("mean step time", mean, min(consoles), "its console"))
     return compared
 
@@ -359,10 +361,10 @@ def _findings(run: Run, summary: Summary) -> list[Finding]:
     """Return what is impossible in a run, contradicts itself, or can't be checked."""
     every = physics.findings(run, summary)
     findings = []
-    for each in every:
-        if each.severity in ("error", "unverified") or each.rule == CONTRADICTION:
-            findings.append(each)
-    if any(note.code in physics.STAMPS for note in run.notes):
+    for finding in every:
+        if finding.severity in ("error", "unverified") or finding.rule == CONTRADICTION:
+            findings.append(finding)
+    if any(map(run.told, physics.STAMPS)):
         findings.append(finding_of("unverified", CLAIMED, "times-contradicted"))
     if summary.performance.avg_step_time_seconds is None:
         code = "failed-without-speed" if run.status == "failed" else "too-few-steps"
@@ -377,15 +379,15 @@ def _confirms_times(log: Run) -> bool:
     has no timeline.
     """
     spans = []
-    for each in log.timeline:
-        if each.kind == "training" and each.steps:
-            spans.append(each)
+    for entry in log.timeline:
+        if entry.kind == "training" and entry.steps:
+            spans.append(entry)
     if not spans or log.timing.kind == "stamps" or not any(log.step_times):
         return True
     first = spans[0].first_step or 1
     last = max(span.last_step or 1 for span in spans)
     passed = math.fsum(
-        each.duration for each in log.timeline if each.kind in ("training", "unknown")
+        entry.duration for entry in log.timeline if entry.kind in ("training", "unknown")
     )
     # A time may stand for all steps since the record before it, as in MLPerf's of every 32 steps.
     since = []
@@ -411,7 +413,7 @@ def _top_level(file: ResultFile) -> Difference | None:
         names = {*RECORD_FIELDS, "steady", "performance_metrics"} - {"warnings", "notes"}
         return [getattr(run, name) for name in sorted(names)]
 
-    same = not file.runs or values(file) in [values(run) for run in file.runs]
+    same = not file.runs or values(file) in list(map(values, file.runs))
     if same:
         return None
     return Difference("top level", "a run of its own", "one of `runs`", "its runs")
@@ -421,15 +423,15 @@ def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
     """Return what was read from the log of a run: the training most like it of those in logs of its
     name.
     """
-    same = [log for log in logs if bundle.log_names(run) & bundle.log_names(log)]
+    same = [log for log in logs if bundle_names.log_names(run) & bundle_names.log_names(log)]
     return min(
-        same, key=lambda log: sum(each is not None for each in _with_log(run, log)), default=None
+        same, key=lambda log: sum(value is not None for value in _with_log(run, log)), default=None
     )
 
 
 def _name(log: Run) -> str:
     if log.source and log.source.files:
-        return bundle.bare(log.source.files[0].path)
+        return bundle_names.bare(log.source.files[0].path)
     return "log"
 
 
@@ -455,11 +457,9 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
         stored["run.model"] = log.model
     if run.ending is None:
         # Of schema 1. Its status, which is compared, says it.
-        stated = {
-            key: each
-            for key, each in stated.items()
-            if not key.startswith(("ending.", "run.notes"))
-        }
+        for key in [*stated]:
+            if key.startswith(("ending.", "run.notes")):
+                del stated[key]
     for key, value in stated.items():
         is_open = key in _OPEN or (key == "ending.cause" and not original)
         if not is_open and (key in stored or not key.startswith(_GROWING)):
@@ -467,8 +467,8 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
                 key, _short(stored.get(key), value), _short(value, stored.get(key)), name
             )
     series = {}
-    for each in (*_SERIES, *(("lines",) if original else ())):
-        series[each] = (getattr(run, each), getattr(log, each))
+    for part in (*_SERIES, *(("lines",) if original else ())):
+        series[part] = (getattr(run, part), getattr(log, part))
     for key, values in run.native_metrics.items():
         again = log.native_metrics.get(key)
         field = f"native_metrics.{key}"
@@ -482,11 +482,11 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
         if (other := places.pop(step, None)) is None:
             yield Difference(f"steps, step {step}", step, None, name)
             continue
-        place = name
+        where = name
         if log.lines[other]:
-            place = f"{name}, line {log.lines[other]}"
+            where = f"{name}, line {log.lines[other]}"
         for field, (values, again) in series.items():
-            yield _compared(f"{field}, step {step}", values[index], again[other], place)
+            yield _compared(f"{field}, step {step}", values[index], again[other], where)
     for step in places:
         yield Difference(f"steps, step {step}", None, step, name)
 
@@ -507,7 +507,7 @@ def _stated(run: Run) -> dict[str, object]:
         "notes": tuple(note for note in run.notes if note.code in OBSERVED),
         "warnings": tuple(note for note in run.notes if note.code not in OBSERVED),
     }
-    return {key: value for name, each in fields.items() for key, value in _values(each, name)}
+    return {key: value for name, part in fields.items() for key, value in _values(part, name)}
 
 
 def _values(value: object, *names: str) -> Iterator[tuple[str, object]]:
@@ -517,8 +517,8 @@ def _values(value: object, *names: str) -> Iterator[tuple[str, object]]:
     if isinstance(value, msgspec.Struct):
         value = msgspec.structs.asdict(value)
     if isinstance(value, dict):
-        for name, each in value.items():
-            yield from _values(each, *names, plain(str(name)))
+        for name, inner in value.items():
+            yield from _values(inner, *names, plain(str(name)))
     elif value not in (None, ()):
         yield ".".join(names if len(names) > 1 else ("run", *names)), value
 
@@ -536,11 +536,11 @@ def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
     What needed --override is among the overrides of the log as it is read with it; a model's name
     may not need it.
     """
-    given = extract.GivenValues.read_again(run.source.given if run.source else {})
+    given = extract.given_again(run.source.given if run.source else {})
     for name in dict.fromkeys((*(log.source.overrides if log.source else ()), "model")):
         value = getattr(given, name)
-        stated = extract.stated_by(bare, name)
-        if value and stated and not extract.agrees(name, value, stated):
+        stated = stated_by(bare, name)
+        if value and stated and not agrees(name, value, stated):
             yield Difference(_place(name), value, stated, _name(log))
 
 

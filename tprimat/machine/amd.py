@@ -15,11 +15,9 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary
 from tprimat.machine.host import Host
-from tprimat.results.fields import FieldValues
+from tprimat.results.fields import FieldValues, known_items
 from tprimat.units import GB
 
 Values = Mapping[str, Any]
@@ -182,9 +180,7 @@ class Reader:
             "pids": _pids(ask("amdsmi_get_gpu_process_list", handle)),
             "throttle": self._throttle_reasons(state.id or "", metrics) or None,
         }
-        return msgspec.structs.replace(
-            state, **{name: value for name, value in answers.items() if value is not None}
-        )
+        return state.but(**known_items(answers))
 
     def _energy_j(self, handle: Any) -> float | None:
         counter = _mapping(self._smi.ask("amdsmi_get_energy_count", handle))
@@ -364,10 +360,9 @@ _PRINTED = {
 
 def _amd_smi_states(host: Host) -> Iterator[GpuState]:
     """Yield what `amd-smi metric` prints, with the addresses of `amd-smi list`."""
-    addresses = {
-        gpu.get("gpu"): str(gpu.get("bdf", "")).lower()
-        for gpu in _rows(host.command(["amd-smi", "list", "--json"]))
-    }
+    addresses = {}
+    for gpu in _rows(host.command(["amd-smi", "list", "--json"])):
+        addresses[gpu.get("gpu")] = str(gpu.get("bdf", "")).lower()
     for gpu in _rows(host.command(["amd-smi", "metric", "--json"])):
         memory = _mapping(gpu.get("mem_usage"))
         numbers: FieldValues = {}
@@ -396,9 +391,9 @@ def _rows(text: str | None) -> list[Values]:
     """Return the GPUs in the JSON of amd-smi, with the list's name (since 2025) or without."""
     gpus = _json(text)
     if isinstance(gpus, Mapping):
-        gpus = next((each for each in gpus.values() if isinstance(each, list)), None)
+        gpus = next((listed for listed in gpus.values() if isinstance(listed, list)), None)
     if isinstance(gpus, list):
-        return [_mapping(gpu) for gpu in gpus]
+        return list(map(_mapping, gpus))
     return []
 
 
@@ -414,12 +409,14 @@ def _library_processes(host: Host) -> list[GpuProcess] | None:
         for index, (address, handle) in enumerate(handles):
             listed = smi.ask("amdsmi_get_gpu_process_list", handle)
             # Before ROCm 6.1 these were handles, of which amd-smi knows more.
-            if listed is None or not all(isinstance(each, Mapping) for each in listed):
+            if listed is None or not all(isinstance(process, Mapping) for process in listed):
                 return None
-            for each in listed:
-                memory = (each.get("memory_usage") or {}).get("vram_mem")
+            for process in listed:
+                memory = (process.get("memory_usage") or {}).get("vram_mem")
                 processes.append(
-                    GpuProcess(each["pid"], str(index), address, _name(each), _gigabytes(memory))
+                    GpuProcess(
+                        process["pid"], str(index), address, _name(process), _gigabytes(memory)
+                    )
                 )
         if handles:
             return processes

@@ -18,6 +18,7 @@ import msgspec
 import psutil
 
 from tprimat.machine.host import Host, control_groups
+from tprimat.results.fields import known_items
 from tprimat.text import for_encoding
 
 Readings = dict[str, float]
@@ -114,7 +115,7 @@ class CpuReader:
             held_back_s=self._held_back_s(),
             frequency_mhz=_frequency_mhz(),
             load_average=_load_average(),
-            energy_j={name: read for name, read in joules.items() if read is not None},
+            energy_j=known_items(joules),
             energy_range_j=self._ranges,
         )
 
@@ -168,14 +169,14 @@ class CpuReader:
         """Return the time of the group that was held back most, of this process's and those above
         it.
         """
-        known = []
+        seconds = []
         for words in control_groups(self._host, "cpu", "cpu.stat"):
             counters = dict(zip(words[::2], words[1::2], strict=False))
             # The first version of control groups counts nanoseconds.
             for name, unit in (("throttled_usec", 1e-6), ("throttled_time", 1e-9)):
                 if counters.get(name, "").isdigit():
-                    known.append(int(counters[name]) * unit)
-        return max(known, default=None)
+                    seconds.append(int(counters[name]) * unit)
+        return max(seconds, default=None)
 
     def _find_packages(self) -> list[tuple[str, str]]:
         """Return names and files of the counters: the packages, and their memory if that isn't part
@@ -222,11 +223,11 @@ def _seconds() -> tuple[float, float, float]:
         cpus = [cpus[index] for index in os.sched_getaffinity(0)]
     total = idle = stolen = 0.0
     for times in cpus:
-        known = times._asdict()
+        spent = times._asdict()
         # A guest's time is part of the user's.
-        total += sum(seconds for name, seconds in known.items() if not name.startswith("guest"))
-        idle += known["idle"] + known.get("iowait", 0.0)
-        stolen += known.get("steal", 0.0)
+        total += sum(seconds for name, seconds in spent.items() if not name.startswith("guest"))
+        idle += spent["idle"] + spent.get("iowait", 0.0)
+        stolen += spent.get("steal", 0.0)
     return round(total, 2), round(total - idle - stolen, 2), round(stolen, 2)
 
 

@@ -8,9 +8,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import msgspec
-
 from tprimat.machine.host import Host
+from tprimat.results.fields import Fixed
 from tprimat.results.run import GpuInfo, SoftwareStack
 
 WSL = "/dev/dxg"
@@ -43,7 +42,7 @@ class Device:
     is_integrated: bool = False
 
 
-class GpuState(msgspec.Struct, frozen=True, omit_defaults=True):
+class GpuState(Fixed, frozen=True, omit_defaults=True):
     """One GPU as its driver states it; None if it doesn't. Counters count up from an unknown start.
 
     Attributes:

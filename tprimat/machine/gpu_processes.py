@@ -74,7 +74,9 @@ def terminate(
         (getattr(signal, "SIGKILL", signal.SIGTERM), "killed"),
     ):
         signalled = []
-        for process in (each for each in remaining if can_terminate(each, host)):
+        for process in remaining:
+            if not can_terminate(process, host):
+                continue
             try:
                 send(process.pid, number)
             except (ProcessLookupError, PermissionError) as error:

@@ -22,7 +22,7 @@ from tprimat.machine import host as hosts
 from tprimat.machine.gpu import Device, GpuProcess
 from tprimat.machine.host import Host
 from tprimat.notes import Note
-from tprimat.results.fields import Figures
+from tprimat.results.fields import Figures, known_values
 from tprimat.results.run import Platform
 from tprimat.units import GB, round_figure
 
@@ -64,9 +64,10 @@ def with_held_memory(
     # Ranks of one job start at different moments: a rank looks at its own GPU alone.
     rank = host.environ.get("LOCAL_RANK", "")
     own_gpu = int(rank) if rank.isdigit() and int(rank) < len(devices) else None
-    read = [
-        device for device in devices if device.index not in held and own_gpu in (None, device.index)
-    ]
+    read = []
+    for device in devices:
+        if device.index not in held and own_gpu in (None, device.index):
+            read.append(device)
     in_use = bool(torch.cuda.is_initialized()) and any(
         torch.cuda.memory_reserved(device.index) for device in read
     )
@@ -91,19 +92,19 @@ def with_held_memory(
         return _seen_by_torch(torch, device) if used is None else used
 
     held |= {device.index: held_of(device) for device in read}
-    known = []
+    complete = []
     for device in devices:
         if not in_use and device.index in held:
             _READ[_key(device)] = held[device.index]
-        known.append(dataclasses.replace(device, memory_held_gb=held.get(device.index)))
+        complete.append(dataclasses.replace(device, memory_held_gb=held.get(device.index)))
     unknown = [str(index) for index, gigabytes in held.items() if gigabytes is None]
     if not unknown:
-        return tuple(known), []
+        return tuple(complete), []
     why = "memory in use is no more than this process's context"
     if in_use:
         why = "this process itself already holds some"
     note = Note("held-memory-unknown", {"gpus": ", ".join(unknown), "why": why})
-    return tuple(known), [note]
+    return tuple(complete), [note]
 
 
 def _own_gb(host: Host) -> dict[str | None, float | None]:
@@ -134,7 +135,7 @@ def handed_over() -> dict[str, str]:
 
 def most_held_gb(devices: Sequence[Device]) -> float | None:
     """Return what others hold of the fullest device, GB; None if it is known of none."""
-    held = [device.memory_held_gb for device in devices if device.memory_held_gb is not None]
+    held = known_values(device.memory_held_gb for device in devices)
     if held:
         return round_figure(max(held))
     return None

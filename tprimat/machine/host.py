@@ -101,7 +101,7 @@ def installed_version(package: str) -> str | None:
 def package_folders(name: str) -> list[Path]:
     """Return the directories of a package; none if it isn't installed. Imports nothing."""
     spec = importlib.util.find_spec(name)
-    return [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
+    return list(map(Path, (spec and spec.submodule_search_locations) or ()))
 
 
 def vendor_library(name: str) -> Any | None:
@@ -316,13 +316,12 @@ def numa_balancing(host: Host) -> bool | None:
 
 def settings(environ: Environ) -> dict[str, str]:
     """Return the environment variables that change speed, sorted, without what may be a secret."""
-    return {
-        name: for_encoding(value, "utf-8")
-        for name, value in sorted(environ.items())
-        if _SETTING.fullmatch(name)
-        and not _NO_SETTING.fullmatch(name)
-        and not is_secret(name, value)
-    }
+    shown = {}
+    for name, value in sorted(environ.items()):
+        hidden = _NO_SETTING.fullmatch(name)
+        if _SETTING.fullmatch(name) and not hidden and not is_secret(name, value):
+            shown[name] = for_encoding(value, "utf-8")
+    return shown
 
 
 def _stated(pattern: str, text: str | None) -> str | None:

@@ -11,11 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.machine.gpu import GpuProcess, GpuState, VendorLibrary
 from tprimat.machine.host import Host
-from tprimat.results.fields import FieldValues
+from tprimat.results.fields import FieldValues, known_values
 from tprimat.units import GB
 
 SOURCES = "NVML and nvidia-smi"
@@ -152,7 +150,7 @@ class Reader:
         answering = []
         for state in states:
             if state.id:
-                state = msgspec.structs.replace(state, xids=tuple(xids.get(state.id, ())))
+                state = state.but(xids=tuple(xids.get(state.id, ())))
                 answering.append(state)
         return tuple(answering)
 
@@ -198,7 +196,7 @@ def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
     if remapped is not None:
         fields["retired_pages"] = int(remapped[0]) + int(remapped[1])
     counters = [_field(nvml, handle, getattr(nvml.module, name, None)) for name in _LINK_COUNTERS]
-    link_errors = [count for count in counters if count is not None]
+    link_errors = known_values(counters)
     if link_errors:
         fields["link_errors"] = sum(link_errors)
     running = nvml.ask("nvmlDeviceGetComputeRunningProcesses", handle)

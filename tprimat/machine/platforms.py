@@ -16,8 +16,6 @@ import warnings as python_warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.location import REPOSITORY
 from tprimat.machine import amd, held_memory, nvidia, torch_build
 from tprimat.machine import host as hosts
@@ -38,6 +36,11 @@ from tprimat.units import round_figure
 
 INSTALLED = object()
 """Stands for the installed torch, which is imported when it is needed."""
+
+DESCRIBED = object()
+"""Stands for the installed torch of a command that doesn't train with it: one that is built for no
+GPU isn't imported.
+"""
 
 _DRIVER = {"nvd": nvidia.driver_version, "amd": amd.driver_version}
 _VISIBLE = {
@@ -81,6 +84,10 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
         torch, problem = torch_build.import_torch()
         if problem:
             notes.append(problem)
+    elif torch is DESCRIBED:
+        torch, problem = torch_build.described_or_imported()
+        if problem:
+            notes.append(problem)
     if torch is None:
         return _without_torch(host, notes)
     stack = torch_build.stack_of(torch)
@@ -92,7 +99,7 @@ def detect(torch: Any = INSTALLED, host: Host | None = None) -> Machine:
             return dataclasses.replace(machine, unusable_gpu="; ".join(sentences(problems)))
         return machine
     notes += _device_notes(devices)
-    info = msgspec.structs.replace(devices[0].info, device_count=len(devices))
+    info = devices[0].info.but(device_count=len(devices))
     return _machine(
         host, PLATFORMS[stack], info, notes, torch_build.versions(torch, stack, host), devices
     )
@@ -107,8 +114,10 @@ def states(host: Host) -> tuple[GpuState, ...]:
 
 def refreshed(machine: Machine, host: Host | None = None) -> Machine:
     """Return the machine with what others hold of its GPUs' memory now."""
-    torch, _ = torch_build.import_torch()
-    if torch is None or not machine.devices:
+    torch = None
+    if machine.devices:
+        torch, _ = torch_build.import_torch()
+    if torch is None:
         return machine
     devices, _ = held_memory.with_held_memory(
         torch, machine.platform, machine.devices, host or Host()
@@ -138,7 +147,7 @@ def _devices(
         python_warnings.simplefilter("always")
         try:
             count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-            properties = [torch.cuda.get_device_properties(index) for index in range(count)]
+            properties = list(map(torch.cuda.get_device_properties, range(count)))
             failure = torch_build.without_kernels(torch, properties) if stack == "cuda" else None
         except (RuntimeError, AssertionError) as error:
             failure = Note("torch-refuses-gpu", {"why": first_line(error)})
@@ -162,10 +171,10 @@ def _device_notes(devices: Sequence[Device]) -> Iterator[Note]:
         for device in devices
     )
     if len(models) > 1:
-        listed = ", ".join(
-            f"{count} × {name} ({memory:.0f} GB)" for (name, _, memory), count in models.items()
-        )
-        yield Note("gpus-differ", {"gpus": listed})
+        listed = []
+        for (name, _, memory), count in models.items():
+            listed.append(f"{count} × {name} ({memory:.0f} GB)")
+        yield Note("gpus-differ", {"gpus": ", ".join(listed)})
     parts = collections.defaultdict(list)
     for device in devices:
         if device.partition:
@@ -282,8 +291,7 @@ def _without_torch(host: Host, notes: list[Note]) -> Machine:
     # AMD's driver has no name for most GPUs that a training would report.
     states = nvidia.states(host) if stack == "cuda" else ()
     if states:
-        info = msgspec.structs.replace(
-            info,
+        info = info.but(
             device_name=states[0].name,
             device_count=len(states),
             total_memory_gb=round_figure(states[0].memory_total_gb),

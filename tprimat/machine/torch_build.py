@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from tprimat.catalog import gpus
 from tprimat.errors import INSTALL
 from tprimat.machine.gpu import Device
-from tprimat.machine.host import Host, available_bytes
+from tprimat.machine.host import Host, available_bytes, is_emulated, package_folders
 from tprimat.notes import Note
 from tprimat.results.run import GpuInfo, Platform, SoftwareStack
 from tprimat.units import GB, round_figure
+
+_STATEMENT = re.compile(r"^(\w+)(?:: [\w\[\]]+)? = (?:'([^'\n]*)'|None)$", re.MULTILINE)
+"""In torch/version.py: `__version__ = '2.9.0+cpu'` and `cuda: Optional[str] = None`."""
 
 NOT_INSTALLED = Note("torch-not-installed", {"install": f" ({INSTALL})"})
 
@@ -30,6 +35,33 @@ def import_torch() -> tuple[Any, Note | None]:
     except (ImportError, OSError) as error:
         return None, Note("torch-not-loaded", {"why": first_line(error)})
     return torch, None
+
+
+def described_or_imported() -> tuple[Any, Note | None]:
+    """Return torch as import_torch() does; but one that is built for no GPU as its own file
+    describes it: its version, and that it has neither CUDA nor ROCm.
+
+    Importing torch takes seconds, and such a one is asked nothing further.
+    """
+    if "torch" not in sys.modules and not is_emulated():
+        for folder in package_folders("torch"):
+            stated = _stated(folder / "version.py")
+            if {"__version__", "cuda", "hip"} <= stated.keys():
+                build = SimpleNamespace(
+                    __version__=stated["__version__"], version=SimpleNamespace(**stated)
+                )
+                if stack_of(build) == "cpu":
+                    return build, None
+    return import_torch()
+
+
+def _stated(path: Path) -> dict[str, str | None]:
+    """Return the texts that torch's file of its versions states, by name; None for None."""
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return {}
+    return {name: text or None for name, text in _STATEMENT.findall(content)}
 
 
 def stack_of(torch: Any) -> SoftwareStack:
@@ -77,8 +109,8 @@ def device_of(
     )
     uuid = str(getattr(properties, "uuid", "") or "").removeprefix("GPU-").lower()
     is_integrated = stack == "cuda" and bool(getattr(properties, "is_integrated", False))
-    place = _pci_address(properties) if stack == "rocm" else uuid
-    return Device(index, info, gpus.match(info).partition, place, is_integrated=is_integrated)
+    identity = _pci_address(properties) if stack == "rocm" else uuid
+    return Device(index, info, gpus.match(info).partition, identity, is_integrated=is_integrated)
 
 
 def memory_info(cuda: Any, device: Any) -> tuple[int, int]:
@@ -99,9 +131,9 @@ def without_kernels(torch: Any, properties: Sequence[Any]) -> Note | None:
     """
     names = torch.cuda.get_arch_list()
     built = [re.fullmatch(r"(sm|compute)_(\d+)(\d)[a-z]?", name) for name in names]
-    versions = [(each[1], (int(each[2]), int(each[3]))) for each in built if each]
-    for each in properties if versions and all(built) else ():
-        own = each.major, each.minor
+    versions = [(match[1], (int(match[2]), int(match[3]))) for match in built if match]
+    for gpu in properties if versions and all(built) else ():
+        own = gpu.major, gpu.minor
         if not any(
             version <= own and (kind == "compute" or version[0] == own[0])
             for kind, version in versions
@@ -110,7 +142,7 @@ def without_kernels(torch: Any, properties: Sequence[Any]) -> Note | None:
                 "torch-without-kernels",
                 {
                     "torch": str(torch.__version__),
-                    "gpu": each.name,
+                    "gpu": gpu.name,
                     "architecture": f"sm_{own[0]}{own[1]}",
                     "built": ", ".join(names),
                 },
@@ -146,7 +178,7 @@ def versions(torch: Any, stack: str, host: Host) -> dict[str, str]:
     with contextlib.suppress(AttributeError, ImportError, RuntimeError):
         numbers = torch.cuda.nccl.version()
         if isinstance(numbers, tuple):
-            text = ".".join(str(number) for number in numbers)
+            text = ".".join(map(str, numbers))
         else:
             text = str(numbers)
         libraries["rccl" if stack == "rocm" else "nccl"] = text

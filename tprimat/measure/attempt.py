@@ -87,20 +87,20 @@ def begun(folder: Path) -> list[Training]:
         lines = files.read_plain(folder / TRAININGS).split(b"\n")
     except OSError:
         return []
-    found = []
+    trainings = []
     for line in lines:
         with contextlib.suppress(msgspec.MsgspecError):
-            found.append(msgspec.json.decode(line, type=Training))
-    return found
+            trainings.append(msgspec.json.decode(line, type=Training))
+    return trainings
 
 
 def runs_of(session: str, output_dir: Path) -> list[StoredRun]:
     """Return the runs of a session among the results of a directory, with their files."""
-    found = []
+    runs = []
     for path in sorted(output_dir.glob("*.json")):
         with contextlib.suppress(UnreadableError):
-            found += [(run, path) for run in store.read(path) if run.session == session]
-    return found
+            runs += [(run, path) for run in store.read(path) if run.session == session]
+    return runs
 
 
 def is_of(run: Run, number: int, request: Request) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 import os
@@ -19,11 +18,19 @@ from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.nemo import options as nemo_options
 from tprimat.frameworks.nemo.options import under_torchrun
 from tprimat.frameworks.nodes import Node
-from tprimat.frameworks.request import DEFAULT, LAUNCHER, Device, Request, RequestedConfig
+from tprimat.frameworks.request import (
+    DEFAULT,
+    LAUNCHER,
+    BenchmarkOptions,
+    Device,
+    Request,
+    RequestedConfig,
+    SessionOptions,
+)
 from tprimat.machine import held_memory
 from tprimat.machine.host import Host, memory_limit_gb
 from tprimat.machine.platforms import Machine
-from tprimat.results.fields import FieldValues
+from tprimat.results.fields import FieldValues, known_items
 from tprimat.results.run import Tuning
 from tprimat.store import store
 from tprimat.text import counted
@@ -118,9 +125,10 @@ class Plan:
         """
         for run in range(1, self.runs + 1):
             for model in dict.fromkeys(request.model for request in self.requests):
-                indices = [
-                    index for index, request in enumerate(self.requests) if request.model == model
-                ]
+                indices = []
+                for index, request in enumerate(self.requests):
+                    if request.model == model:
+                        indices.append(index)
                 for index in indices if run % 2 else reversed(indices):
                     yield run, index
 
@@ -137,11 +145,11 @@ def device_of(machine: Machine) -> Device:
     sizes = [
         (device.info.total_memory_gb, device.memory_held_gb or 0.0) for device in machine.devices
     ] or [(gpu.total_memory_gb, 0.0)]
-    known = [(size * GB, held * GB) for size, held in sizes if size is not None]
+    stated = [(size * GB, held * GB) for size, held in sizes if size is not None]
     memory, held = None, 0.0
-    if known:
-        memory = min(size for size, _ in known)
-        held = memory - min(size - held for size, held in known)
+    if stated:
+        memory = min(size for size, _ in stated)
+        held = memory - min(size - held for size, held in stated)
         if held <= held_memory.HELD_SHARE * memory:
             held = 0.0
     return Device(
@@ -150,7 +158,7 @@ def device_of(machine: Machine) -> Device:
 
 
 def plan_for(
-    options: argparse.Namespace,
+    options: SessionOptions,
     framework: Framework,
     requests: Iterable[Request],
     platform: str,
@@ -175,7 +183,7 @@ def plan_for(
     )
 
 
-def plan_of(options: argparse.Namespace, framework: Framework, machine: Machine) -> Plan:
+def plan_of(options: BenchmarkOptions, framework: Framework, machine: Machine) -> Plan:
     """Return what the options of `benchmark` mean for a framework. Raises UsageError for what it
     can't do.
     """
@@ -222,7 +230,7 @@ def _smallest(trained: set[str]) -> str:
 
 
 def _resolved(
-    options: argparse.Namespace,
+    options: BenchmarkOptions,
     framework: Framework,
     device: Device,
     names: Sequence[str],
@@ -261,7 +269,7 @@ def _resolved(
     return resolved
 
 
-def this_node(options: argparse.Namespace) -> Node | None:
+def this_node(options: BenchmarkOptions) -> Node | None:
     """Return which machine of several this is; None for one, and where torchrun has started the
     processes.
 
@@ -272,7 +280,7 @@ def this_node(options: argparse.Namespace) -> Node | None:
     return several_nodes.this_node(os.environ, options.num_nodes)
 
 
-def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework:
+def choose_framework(options: BenchmarkOptions, machine: Machine) -> Framework:
     """Return the framework that the options name, or the one that trains what they request on this
     machine.
 
@@ -296,7 +304,7 @@ def choose_framework(options: argparse.Namespace, machine: Machine) -> Framework
     )
 
 
-def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: Machine) -> Plan:
+def plan_of_several(names: Sequence[str], options: BenchmarkOptions, machine: Machine) -> Plan:
     """Return one plan for several frameworks, or `all` that can run here: for each model, all that
     can train it.
 
@@ -334,7 +342,7 @@ def plan_of_several(names: Sequence[str], options: argparse.Namespace, machine: 
     trained = {request.scale for number in embedded for request in plans[number].requests}
     if len(trained) > 1 and options.scale is None and options.match is None:
         # They are compared, and some take more memory than others.
-        options = argparse.Namespace(**{**vars(options), "scale": _smallest(trained)})
+        options = options.but(scale=_smallest(trained))
         for number in embedded:
             plans[number] = plan_of(options, plans[number].frameworks[0], machine)
     return merged(plans, notes)
@@ -360,7 +368,7 @@ def merged(plans: Sequence[Plan], notes: Iterable[str] = ()) -> Plan:
     )
 
 
-def given_options(options: argparse.Namespace) -> FieldValues:
+def given_options(options: BenchmarkOptions) -> FieldValues:
     """Return the options as fields of a RequestedConfig; precisions, which may be several,
     aside.
     """
@@ -380,11 +388,11 @@ def given_options(options: argparse.Namespace) -> FieldValues:
             "num_nodes": world // int(os.environ.get("LOCAL_WORLD_SIZE", world)),
         }
         given["origins"] = dict.fromkeys(("num_gpus", "num_nodes"), LAUNCHER)
-    return {name: value for name, value in given.items() if value is not None}
+    return known_items(given)
 
 
 def requested_config(
-    options: argparse.Namespace, device: Device, framework: Framework, notes: list[str]
+    options: BenchmarkOptions, device: Device, framework: Framework, notes: list[str]
 ) -> tuple[tuple[str, ...], RequestedConfig]:
     """Return models and settings: the options override the result to match; adds what is not as
     there to the notes.

@@ -131,7 +131,7 @@ def _as_file(
         all_reduce_backend=measured.backend,
         disk=disk,
     )
-    return msgspec.structs.replace(file, findings=findings.findings(file))
+    return file.but(findings=findings.findings(file))
 
 
 def measure_disk(folder: Path, size: int) -> Disk:

@@ -373,14 +373,12 @@ class Session:
         host = self._machine.environment.hostname
         ids = [device.id for device in self._machine.devices[: request.num_gpus]]
         measured = preflight.latest(request.output_dir, host, ids, request.num_gpus)
-        known = progress.given(self._variables(training.index))
-        run = msgspec.structs.replace(run, preflight=measured, **known)
+        given = progress.given(self._variables(training.index))
+        run = run.but(preflight=measured, **given)
         if training.cut is not None and run.status != "complete" and run.steps:
             reason = training.cut.reason(run.steps[-1])
             ending = Ending(kind="finished", cause=reason)
-            run = msgspec.structs.replace(
-                run, status="complete", status_reason=reason, ending=ending
-            )
+            run = run.but(status="complete", status_reason=reason, ending=ending)
         if request.rendezvous is not None:
             run = nodes.added(run, self._nodes_folder(), request.num_nodes)
         return telemetry.without_steps(run, sampler, began, ended)
@@ -510,10 +508,10 @@ class Session:
         """Return what tells a run, by its environment, the fields of its result that only the
         command knows.
         """
-        known = Known(self._digests[index], self._plan.tuning, self._plan.arguments)
+        stated = Known(self._digests[index], self._plan.tuning, self._plan.arguments)
         return {
             progress.SESSION: f"{self._id}/{self._round}",
-            progress.KNOWN: msgspec.json.encode(known).decode(),
+            progress.KNOWN: msgspec.json.encode(stated).decode(),
         }
 
     def _keep_failure(self, index: int, why: str | None) -> None:
@@ -521,7 +519,7 @@ class Session:
         it.
         """
         request = self._requests[index]
-        info = msgspec.structs.replace(self._machine.gpu_info, device_count=request.num_gpus)
+        info = self._machine.gpu_info.but(device_count=request.num_gpus)
         run = attempt.failed(request, why, gpu_info=info, **progress.given(self._variables(index)))
         self._keep(index, run, store.save(run, request.output_dir).path)
 

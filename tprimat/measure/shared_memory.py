@@ -37,5 +37,5 @@ def problem(host: Host, gpus: int) -> str | None:
 
 def check(gpus: int) -> None:
     """Raise UsageError if NCCL would fail after minutes of starting."""
-    if found := problem(Host(), gpus):
-        raise UsageError(found, hint=HINT, heading="shared-memory")
+    if lack := problem(Host(), gpus):
+        raise UsageError(lack, hint=HINT, heading="shared-memory")

@@ -4,8 +4,6 @@ that are left.
 
 from __future__ import annotations
 
-import argparse
-import copy
 import dataclasses
 import hashlib
 import itertools
@@ -18,7 +16,7 @@ from tprimat import console, units
 from tprimat.checks.endings import divergence
 from tprimat.errors import UsageError
 from tprimat.frameworks import scales
-from tprimat.frameworks.request import Request
+from tprimat.frameworks.request import BenchmarkOptions, Request
 from tprimat.machine.platforms import Machine
 from tprimat.measure.plan import Plan
 from tprimat.record import recovery
@@ -54,19 +52,17 @@ class Found:
     path: Path
 
 
-def points(options: argparse.Namespace) -> Iterator[argparse.Namespace]:
+def points(options: BenchmarkOptions) -> Iterator[BenchmarkOptions]:
     """Yield the options with one value of each swept option, in the order of the values."""
     values = []
     for name in SWEPT:
         value = getattr(options, name)
         values.append(value if isinstance(value, tuple) else (value,))
     for chosen in itertools.product(*values):
-        point = copy.copy(options)
-        vars(point).update(zip(SWEPT, chosen, strict=True))
-        yield point
+        yield options.but(**dict(zip(SWEPT, chosen, strict=True)))
 
 
-def of_options(plan: Plan, options: argparse.Namespace) -> Plan:
+def of_options(plan: Plan, options: BenchmarkOptions) -> Plan:
     """Return a plan as the options of sweeps change it: resumed, or one configuration of it.
 
     Raises UsageError for a configuration that it doesn't have.
@@ -149,7 +145,7 @@ def result_files(plan: Plan, machine: Machine) -> list[Path]:
     paths = []
     for request in plan.requests:
         config = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
-        known = {
+        stated = {
             "request": digest(request, machine),
             "gpu_info": machine.gpu_info,
             "data": Data(seed=request.seed),
@@ -157,7 +153,7 @@ def result_files(plan: Plan, machine: Machine) -> list[Path]:
         name = plan.framework_of(request).launcher.result_name(request)
         paths.append(
             store.planned_place(
-                plan.output_dir / name, request.to_run(training_config=config, **known), planned
+                plan.output_dir / name, request.to_run(training_config=config, **stated), planned
             )
         )
     return paths

@@ -13,17 +13,14 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import msgspec
-
 from tprimat import console
 from tprimat.errors import TensorPrimatError, UsageError
 from tprimat.files import lock_folder, unwritable
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.request import Request
 from tprimat.log_import import extract as log_extract
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.log_import.inputs import Log
 from tprimat.machine.platforms import Machine
 from tprimat.measure.output import TAIL_LINES, OnLine, OnMessage
@@ -34,7 +31,7 @@ from tprimat.record.outcome import of_log
 from tprimat.record.progress import Saved, Step
 from tprimat.redaction import redacted
 from tprimat.results.run import Data, Run
-from tprimat.store import store
+from tprimat.store import start_record, store
 from tprimat.store.history import UNFINISHED
 from tprimat.store.store import StoredRun
 
@@ -42,16 +39,16 @@ from tprimat.store.store import StoredRun
 def recover(request: Request, earlier: set[str]) -> StoredRun | None:
     """Return what a training that was killed has left in its journal, which wasn't there before."""
     recovered = None
-    for each in recovery.recover(request.output_dir):
-        console.note(each.line, weakens=True)
-        run = each.run
+    for result in recovery.recover(request.output_dir):
+        console.note(result.line, weakens=True)
+        run = result.run
         if (
             run
-            and each.path
-            and each.journal not in earlier
+            and result.path
+            and result.journal not in earlier
             and (run.model, run.label) == (request.model, request.label)
         ):
-            recovered = run, each.path
+            recovered = run, result.path
     return recovered
 
 
@@ -117,7 +114,7 @@ def read_back(saved: list[Saved]) -> StoredRun | None:
     """Return the run that a training says it wrote, and the file that holds it now; others write to
     that file too.
     """
-    last = next((each for each in reversed(saved) if each.fingerprint), saved[-1])
+    last = next((message for message in reversed(saved) if message.fingerprint), saved[-1])
     path = Path(last.path)
     if last.fingerprint is not None:
         return store.locate(path, last.fingerprint)
@@ -193,16 +190,14 @@ def _completed(
         "timestamp": run.timestamp or _started(run),
         "training_config": run.training_config.over(requested),
         "model_config": run.model_config.over(recipe.shape_of(request)),
-        "gpu_info": run.gpu_info.over(
-            msgspec.structs.replace(machine.gpu_info, device_count=request.num_gpus)
-        ),
+        "gpu_info": run.gpu_info.over(machine.gpu_info.but(device_count=request.num_gpus)),
         "environment": run.environment.over(machine.environment),
         "data": run.data.over(Data(kind=framework.data)),
         "status": outcome.status,
         "status_reason": outcome.reason,
         "ending": outcome.ending,
     }
-    return msgspec.structs.replace(run, **changes)
+    return run.but(**changes)
 
 
 def _started(run: Run) -> str:

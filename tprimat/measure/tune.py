@@ -17,8 +17,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tprimat import console, units
 from tprimat.checks.endings import divergence
 from tprimat.console import Verbosity
@@ -234,7 +232,7 @@ class Tuner:
         )
         if session.files:
             relative = os.path.relpath(Path.cwd() / session.files[-1], self._path.parent)
-            trial = msgspec.structs.replace(trial, result=Path(relative).as_posix())
+            trial = trial.but(result=Path(relative).as_posix())
         if report is not None and not self.interrupted:
             states = self._optuna.trial.TrialState
             if trial.status == "complete":
@@ -381,7 +379,7 @@ class _Pruning:
 
 
 def _trial_of(candidate: Candidate, run: Run | None, pruning: _Pruning, seconds: float) -> Trial:
-    times = [time for time in run.step_times if time] if run is not None else []
+    times = list(filter(None, run.step_times)) if run is not None else []
     # A training that is ended may not have written its own.
     times = times or pruning.times
     # The first quarter is warm-up.
@@ -460,7 +458,7 @@ def tune(plans: Sequence[tuple[Plan, Space]], machine: Machine, budget_s: float)
             break
         written.append(display.short_path(path))
         console.current().paths.append(str(written[-1]))
-    console.current().values["configurations"] = [str(path) for path in written]
+    console.current().values["configurations"] = list(map(str, written))
     if written:
         console.info("")
         for path in written:

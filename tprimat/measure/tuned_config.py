@@ -12,6 +12,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import scales
 from tprimat.frameworks.request import Request
 from tprimat.frameworks.search_space import OPTIONS, Setting
+from tprimat.results.fields import Fixed
 from tprimat.results.run import Tuning
 from tprimat.settings.rows import IDENTITY
 from tprimat.store.history import UNFINISHED, keep_in_history
@@ -23,7 +24,7 @@ ALLOWED = {"--model", *(row.option for row in _WORKLOAD), *OPTIONS.values()}
 """Options that such a file may hold: it says what is trained and how, never where results go."""
 
 
-class Trial(msgspec.Struct, frozen=True, kw_only=True):
+class Trial(Fixed, frozen=True, kw_only=True):
     """A setting that was tried. Unit: s.
 
     Attributes:

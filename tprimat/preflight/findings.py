@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from tprimat.analysis import stats
+from tprimat.results.fields import known_values
 from tprimat.results.preflight import (
     SLOW,
     WRONG_SUM,
@@ -165,8 +166,8 @@ def _differing(file: PreflightFile) -> Iterator[Finding]:
 
 
 def _clocks(file: PreflightFile, what: str, clocks: Sequence[float | None]) -> Iterator[Finding]:
-    known = [clock for clock in clocks if clock is not None]
-    usual = statistics.median(known) if len(known) > 1 else 0.0
+    stated = known_values(clocks)
+    usual = statistics.median(stated) if len(stated) > 1 else 0.0
     for device, clock in zip(file.devices, clocks, strict=True):
         if clock is not None and clock < (1 - CLOCK_SHARE) * usual:
             label = file.label(device)

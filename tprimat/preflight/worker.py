@@ -90,8 +90,7 @@ def measure(
     if process.local_rank == 0 and node is not None:
         after = Sample(time.perf_counter(), cpu=cpus.read(last=True))
         used = telemetry.disturbance([before, after], before.at, after.at)
-        node = msgspec.structs.replace(
-            node,
+        node = node.but(
             other_programs_cpu_share=used.other_programs_cpu_share,
             steal_cpu_share=used.steal_cpu_share,
         )
@@ -283,13 +282,12 @@ def _described(
     if machine is None:
         return device
     if not machine.devices:
-        return msgspec.structs.replace(device, name=machine.gpu_info.device_name)
+        return device.but(name=machine.gpu_info.device_name)
     here = next((gpu for gpu in machine.devices if gpu.index == device.local_rank), None)
     if here is None:
         return device
     state = next((state for state in loaded if here.id and state.id == here.id), None)
-    return msgspec.structs.replace(
-        device,
+    return device.but(
         name=here.info.device_name,
         id=here.id,
         partition=here.partition,
@@ -305,7 +303,7 @@ def main(arguments: Sequence[str]) -> int:
     """Measure, and write what all have measured."""
     path, platform, *rest = arguments
     process = from_environment(os.environ) or Process()
-    kind = next(known for known in STACKS if known == platform)
+    kind = next(stack for stack in STACKS if stack == platform)
 
     def say(text: str) -> None:
         if process.is_first:

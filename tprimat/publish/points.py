@@ -23,7 +23,7 @@ from tprimat.compare.caveats import caveats, incomplete_text
 from tprimat.compare.result import DOUBTFUL_SPREAD, RATE
 from tprimat.compare.systems import short_device
 from tprimat.compare.target import benchmark, target
-from tprimat.log_import.bundle import ENDINGS
+from tprimat.log_import.bundle_names import ENDINGS
 from tprimat.notes.catalogue import words
 from tprimat.publish.record import Mark, Point
 from tprimat.redaction import PSEUDONYM, redacted, shown_paths

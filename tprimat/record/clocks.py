@@ -120,9 +120,9 @@ class DeviceScalars:
             return float(value)
         if not self._free:
             self._free.extend(self._block())
-        place = self._free.popleft()
-        place.copy_(value.detach().reshape(()), non_blocking=True)
-        return place
+        slot = self._free.popleft()
+        slot.copy_(value.detach().reshape(()), non_blocking=True)
+        return slot
 
     def read(self, copied: Any) -> float:
         """Return the value and free its slot; only once a mark behind copy() is ready."""

@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.errors import UsageError
 from tprimat.machine.gpu import Device
 from tprimat.machine.held_memory import most_held_gb
@@ -56,11 +54,11 @@ def restrict_to_devices(
     if platform != "cpu":
         own = own_devices(machine, device, 1)
         info = own[0].info if own else machine.gpu_info
-        info = msgspec.structs.replace(info, device_count=processes)
+        info = info.but(device_count=processes)
         held = most_held_gb(own_devices(machine, device, processes))
-        environment = msgspec.structs.replace(machine.environment, memory_held_by_others_gb=held)
+        environment = machine.environment.but(memory_held_by_others_gb=held)
         return dataclasses.replace(machine, gpu_info=info, environment=environment)
     if machine.platform == "cpu":
         return machine
-    environment = msgspec.structs.replace(machine.environment, memory_held_by_others_gb=None)
+    environment = machine.environment.but(memory_held_by_others_gb=None)
     return Machine("cpu", cpu_info(Host(), machine.gpu_info.pytorch_version), environment, (), ())

@@ -21,10 +21,11 @@ import msgspec
 
 from tprimat.analysis import records
 from tprimat.analysis.summary import summarize
+from tprimat.catalog import shapes
 from tprimat.machine.platforms import Machine, detect
 from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.notes import Note, noted
-from tprimat.record import console, nodes, progress, ranks, result, shapes, telemetry
+from tprimat.record import console, nodes, progress, ranks, result, telemetry
 from tprimat.record.clocks import Clock, DeviceClock, DeviceScalars, HostClock, HostScalars, Scalars
 from tprimat.record.device import own_devices, platform_of, restrict_to_devices
 from tprimat.record.journal import Journal, Update
@@ -361,9 +362,7 @@ class Recording:
             gathered = ranks.Gathered(())
         else:
             gathered = ranks.alone((), world_size, ranks.BEFORE_THE_END)
-        return msgspec.structs.replace(
-            self._run(RUNNING, gathered), memory_metrics=MemoryMetrics(), epochs=()
-        )
+        return self._run(RUNNING, gathered).but(memory_metrics=MemoryMetrics(), epochs=())
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
         setup = result.setup_of(self._options.known, self._shown, self._module, self.machine)
@@ -372,7 +371,7 @@ class Recording:
         described = []
         for node in machines:
             seconds = gathered.until_backward.get(node.hostname or "")
-            described.append(msgspec.structs.replace(node, until_backward_seconds=seconds))
+            described.append(node.but(until_backward_seconds=seconds))
         notes = [
             *self.recorder.notes,
             *setup.notes,
@@ -388,15 +387,14 @@ class Recording:
             notes.append(Note("resumed", {"step": self.first_step + 1}))
         if unshaped := shapes.missing(setup.model_config):
             notes.append(unshaped)
-        run = msgspec.structs.replace(
-            setup,
+        run = setup.but(
             timestamp=self._timestamp,
             status=outcome.status,
             status_reason=outcome.reason,
             ending=outcome.ending,
             notes=noted(notes),
             memory_metrics=memory,
-            environment=msgspec.structs.replace(setup.environment, nodes=tuple(described)),
+            environment=setup.environment.but(nodes=tuple(described)),
             preflight=self._preflight,
             timeline=self._timeline(),
             breakdown=self._mean_step(),
@@ -409,8 +407,8 @@ class Recording:
             **series(gathered.records),
         )
         if self.batch_varies:
-            one_less = msgspec.structs.replace(run.training_config, global_batch_size=None)
-            run = msgspec.structs.replace(run, training_config=one_less)
+            one_less = run.training_config.but(global_batch_size=None)
+            run = run.but(training_config=one_less)
         return readable(self._with_suspensions(self._complete(run)))
 
     def _with_suspensions(self, run: Run) -> Run:
@@ -422,11 +420,10 @@ class Recording:
         longer = records.longer(run.step_times, run.window_steps, suspended - {count})
         if not longer:
             return run
-        others = tuple(longer.get(index) for index in range(count))
+        others = tuple(map(longer.get, range(count)))
         steps = format_steps([run.steps[index] for index in sorted(longer)])
         note = Note("steps-hold-other", {"steps": steps, "what": "a suspension of the process"})
-        return msgspec.structs.replace(
-            run,
+        return run.but(
             native_metrics={**run.native_metrics, records.OTHER: others},
             notes=(*run.notes, note),
         )

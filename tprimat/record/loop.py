@@ -17,20 +17,28 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
+from tprimat.catalog import shapes
 from tprimat.errors import UsageError
 from tprimat.files import check_writable
 from tprimat.notes import noted
-from tprimat.record import describe, outcome, shapes
-from tprimat.record.lifecycle import OnStep, Recording
-from tprimat.record.options import Benchmark, argument_missing, check, is_name
+from tprimat.record import describe, outcome
+from tprimat.record.lifecycle import Recording
+from tprimat.record.options import (
+    Benchmark,
+    SharedArguments,
+    argument_missing,
+    check,
+    is_name,
+)
 from tprimat.record.ranks import Process
 from tprimat.record.scalars import LOSS, NORM
 from tprimat.results.run import ModelConfig, Optimizer, ParallelismConfig, Run
 from tprimat.settings.rows import DIVISION
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 OWN = "own"
 """What a result names as the framework of a loop that nobody has named."""
@@ -56,7 +64,6 @@ class LoopRecorder(Benchmark):
 
     Args:
         model: llama, qwen, mistral, or any name; None to take it from `module`.
-        model_name: the same as model.
         output_dir: directory of the result file.
         platform: auto, cuda, rocm or cpu; a platform other than the training's is an error.
         module: the torch module that is trained; its shape, its parameters and its device are read.
@@ -69,9 +76,9 @@ class LoopRecorder(Benchmark):
             trace that could be read afterwards.
         precision_detail: the same in your own words.
         framework: name of the training framework; part of the file's name.
-        global_batch_size, micro_batch_size, sequence_length, model_config, log_every, label, setup,
-        quiet, on_step:
-            those of Benchmark.
+        shared: global_batch_size, micro_batch_size, sequence_length, model_config, log_every,
+            label, setup, quiet and on_step, as Benchmark takes them; and model_name, the same as
+            model.
 
     Raises UsageError, one line, for an argument that is wrong.
     """
@@ -85,24 +92,15 @@ class LoopRecorder(Benchmark):
         output_dir: str | Path = "./output",
         platform: str = "auto",
         *,
-        model_name: str | None = None,
         module: Any = None,
         optimizer: Any = None,
         device: Any = None,
         max_steps: int | None = None,
         first_step: int = 0,
-        global_batch_size: int | None = None,
-        micro_batch_size: int | None = None,
-        sequence_length: int | None = None,
         precision: str | None = None,
         precision_detail: str | None = None,
-        model_config: Any = None,
         framework: str = OWN,
-        log_every: int | None = None,
-        label: str | None = None,
-        setup: Run | None = None,
-        quiet: bool = False,
-        on_step: OnStep | None = None,
+        **shared: Unpack[SharedArguments],
     ) -> None:
         names = {
             "framework": framework,
@@ -115,21 +113,7 @@ class LoopRecorder(Benchmark):
             for name, count, least in (("max_steps", max_steps, 1), ("first_step", first_step, 0)):
                 is_valid = count is None or (isinstance(count, int) and count >= least)
                 check(name, count, is_valid, f"a whole number, {least} or more")
-        super().__init__(
-            output_dir,
-            platform,
-            model_name,
-            model=model,
-            global_batch_size=global_batch_size,
-            micro_batch_size=micro_batch_size,
-            sequence_length=sequence_length,
-            model_config=model_config,
-            log_every=log_every,
-            label=label,
-            setup=setup,
-            quiet=quiet,
-            on_step=on_step,
-        )
+        super().__init__(output_dir, platform, model=model, **shared)
         self._module = module
         self._optimizer = optimizer
         self._device = device
@@ -280,8 +264,7 @@ class LoopRecorder(Benchmark):
         return Run(
             framework=self._framework,
             model_config=shape or ModelConfig(),
-            training_config=msgspec.structs.replace(
-                sizes,
+            training_config=sizes.but(
                 max_steps=self._max_steps,
                 num_gpus=recording.process.world_size,
                 precision=precision,

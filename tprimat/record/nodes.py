@@ -78,15 +78,13 @@ def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[Note]]:
 def added(run: Run, folder: Path, count: int) -> Run:
     """Return a run that was read from a log with what its machines state, and the notes on them."""
     machines, problems = read(folder, count)
-    environment = msgspec.structs.replace(run.environment, nodes=machines)
-    return msgspec.structs.replace(
-        run, environment=environment, notes=noted((*run.notes, *problems))
-    )
+    environment = run.environment.but(nodes=machines)
+    return run.but(environment=environment, notes=noted((*run.notes, *problems)))
 
 
 def differences(nodes: Sequence[Node]) -> list[Note]:
     """Return a note that names what differs between machines; none if they are alike."""
-    stated = [_facts(node) for node in nodes]
+    stated = list(map(_facts, nodes))
     differing = []
     for fact in dict.fromkeys(fact for facts in stated for fact in facts):
         values: dict[str, list[str]] = {}

@@ -8,13 +8,11 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-import msgspec
-
+from tprimat.catalog import shapes
 from tprimat.errors import UsageError
 from tprimat.notes import Note
-from tprimat.record import shapes
 from tprimat.record.clocks import HostClock
 from tprimat.record.lifecycle import OnStep, Options, Recording
 from tprimat.record.ranks import Process
@@ -23,6 +21,21 @@ from tprimat.results.fields import FieldValues
 from tprimat.results.run import PLATFORMS, ModelConfig, Platform, Run, TrainingConfig
 
 CHOICES: dict[str, Platform | None] = {"auto": None, **PLATFORMS}
+
+
+class SharedArguments(TypedDict, total=False):
+    """Arguments of Benchmark that record() passes on as they are."""
+
+    model_name: str | None
+    global_batch_size: int | None
+    micro_batch_size: int | None
+    sequence_length: int | None
+    model_config: Any
+    log_every: int | None
+    label: str | None
+    setup: Run | None
+    quiet: bool
+    on_step: OnStep | None
 
 
 class Benchmark:
@@ -102,21 +115,20 @@ class Benchmark:
             whole, micro = global_batch_size, micro_batch_size
             fits = not (whole and micro and whole % micro)
             check("global_batch_size", whole, fits, f"a multiple of micro_batch_size={micro}")
-            known = Run() if setup is None else setup
-            is_setup = isinstance(known, Run) and not known.steps
+            stated = Run() if setup is None else setup
+            is_setup = isinstance(stated, Run) and not stated.steps
             check(
                 "setup", type(setup).__name__, is_setup, "a tprimat.results.run.Run without records"
             )
             shape = ModelConfig() if model_config is None else shapes.model_config_of(model_config)
-        known = msgspec.structs.replace(
-            known,
-            model=model_name or model or known.model,
-            label=label or known.label,
-            model_config=shape.over(known.model_config),
-            training_config=TrainingConfig(**sizes).over(known.training_config),
+        stated = stated.but(
+            model=model_name or model or stated.model,
+            label=label or stated.label,
+            model_config=shape.over(stated.model_config),
+            training_config=TrainingConfig(**sizes).over(stated.training_config),
         )
         self._options = Options(
-            Path(output_dir), CHOICES[platform.lower()], known, log_every, quiet, on_step
+            Path(output_dir), CHOICES[platform.lower()], stated, log_every, quiet, on_step
         )
         self.stop_reason: str | None = None
 

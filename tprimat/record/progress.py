@@ -80,10 +80,10 @@ def given(environ: Environ) -> FieldValues:
     name.
     """
     session, number = session_of(environ)
-    known = Known()
+    handed_over = Known()
     with contextlib.suppress(msgspec.MsgspecError):
-        known = msgspec.json.decode(environ.get(KNOWN, "{}"), type=Known)
-    return {"session": session, "round": number, **msgspec.structs.asdict(known)}
+        handed_over = msgspec.json.decode(environ.get(KNOWN, "{}"), type=Known)
+    return {"session": session, "round": number, **msgspec.structs.asdict(handed_over)}
 
 
 def reporter(rank: int = 0) -> Callable[..., None] | None:

@@ -25,6 +25,7 @@ from tprimat.errors import UsageError
 from tprimat.machine.host import Environ
 from tprimat.notes import Note
 from tprimat.record.recorder import Record, format_steps
+from tprimat.results.fields import known_values
 
 TIMEOUT_S = 30.0
 """How long the first process waits for the others' times. They end their last step together."""
@@ -88,7 +89,7 @@ class Process:
 
         gathered = torch.tensor(values, dtype=torch.float64, device=self.device)
         dist.all_reduce(gathered, op=dist.ReduceOp.MAX)
-        return [float(value) for value in gathered]
+        return list(map(float, gathered))
 
     def agree(self, vote: bool) -> bool:
         """Return whether any process votes yes; to be called by all of them."""
@@ -276,28 +277,28 @@ def collect_times(
 def straggler_note(own: Times, others: dict[int, Times]) -> Note | None:
     """Return a note that names the straggler; None without one."""
     everyone = {0: own, **others}
-    known = {}
+    until = {}
     for rank, times in everyone.items():
         if times.until_backward is not None:
-            known[rank] = times.until_backward
-    steps = [seconds for seconds in own.seconds[1:] if seconds is not None]
-    if len(known) < len(everyone) or not steps:
+            until[rank] = times.until_backward
+    steps = known_values(own.seconds[1:])
+    if len(until) < len(everyone) or not steps:
         return None
-    usual = statistics.median_low(known.values())
+    usual = statistics.median_low(until.values())
     step = statistics.median(steps)
-    slow = [rank for rank, value in known.items() if value - usual > SLOW_SHARE * step]
-    if not slow or len(slow) * 2 > len(known):
+    slow = [rank for rank, value in until.items() if value - usual > SLOW_SHARE * step]
+    if not slow or len(slow) * 2 > len(until):
         return None
-    worst = max(slow, key=lambda rank: known[rank])
+    worst = max(slow, key=lambda rank: until[rank])
     nodes = dict.fromkeys(everyone[rank].node for rank in slow if everyone[rank].node)
     return Note(
         "stragglers",
         {
             "who": f"{_ranks(slow)} on {', '.join(nodes)}" if nodes else _ranks(slow),
             "verb": "is a straggler" if len(slow) == 1 else "are stragglers",
-            "longest": known[worst],
+            "longest": until[worst],
             "usual": usual,
-            "percent": 100 * (known[worst] - usual) / step,
+            "percent": 100 * (until[worst] - usual) / step,
         },
     )
 

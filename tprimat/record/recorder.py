@@ -321,6 +321,6 @@ def series(records: Sequence[tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:
 
 def format_steps(steps: Sequence[int]) -> str:
     """Return steps for a warning: all of a few, the first ones of many."""
-    shown = ", ".join(str(step) for step in steps[:NAMED_STEPS])
+    shown = ", ".join(map(str, steps[:NAMED_STEPS]))
     more = f" and {len(steps) - NAMED_STEPS} more" if len(steps) > NAMED_STEPS else ""
     return f"{'step' if len(steps) == 1 else 'steps'} {shown}{more}"

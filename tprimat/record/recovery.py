@@ -73,11 +73,11 @@ def names(folder: Path) -> set[str]:
     Links, pipes and other files there belong to others, and so does what a link of the directory's
     name leads to.
     """
-    place = folder / JOURNALS
-    if place.is_symlink():
+    journals = folder / JOURNALS
+    if journals.is_symlink():
         return set()
     try:
-        with os.scandir(place) as entries:
+        with os.scandir(journals) as entries:
             own = [entry for entry in entries if _OWN.fullmatch(entry.name)]
             return {entry.name for entry in own if entry.is_file(follow_symlinks=False)}
     except OSError:
@@ -108,8 +108,8 @@ def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
     machine their owner was: Slurm has ended it.
     """
     recovered = []
-    found = names(folder)
-    for path in sorted(folder / JOURNALS / name for name in found):
+    journals = names(folder)
+    for path in sorted(folder / JOURNALS / name for name in journals):
         if path.suffix in (SUFFIX, CLAIMED):
             outcome = _recover_one(path, folder, ended)
             if outcome:
@@ -120,7 +120,7 @@ def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
                     path.unlink()
     with contextlib.suppress(OSError, TensorPrimatError):
         clear_unfinished(folder)
-    if found:
+    if journals:
         with contextlib.suppress(OSError):
             (folder / JOURNALS).rmdir()
     return recovered
@@ -183,8 +183,7 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
         raise ValueError("the journal ends before the configuration")
     setup = _updated(setup, updates)
     outcome = RUNNING if is_living else KILLED
-    run = msgspec.structs.replace(
-        setup,
+    run = setup.but(
         status=outcome.status,
         status_reason=outcome.reason,
         ending=outcome.ending,
@@ -204,8 +203,8 @@ def so_far(path: Path) -> Run | None:
     with files.open_plain(path) as file:
         content = file.read(store.LARGEST_FILE)
         owner = msgspec.json.decode(content.partition(b"\n")[0], type=JournalHeader).owner
-        found = read(content, is_living=not has_exited(owner, file.fileno()))
-    return found and found[0]
+        recovered = read(content, is_living=not has_exited(owner, file.fileno()))
+    return recovered and recovered[0]
 
 
 def _timeline(setup: Run, records: Sequence[_Record], pauses: Sequence[Pause]) -> tuple[Entry, ...]:
@@ -237,8 +236,7 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
     for count, update in enumerate(updates, 1):
         if update.native_metrics is not None:
             covered = count
-            setup = msgspec.structs.replace(
-                setup,
+            setup = setup.but(
                 native_metrics=update.native_metrics,
                 breakdown=update.breakdown or {},
                 notes=update.notes or (),
@@ -248,7 +246,7 @@ def _updated(setup: Run, updates: Sequence[Update]) -> Run:
         stale = Note("epochs-uncovered", {"covered": covered, "epochs": len(updates)})
         notes = noted((*notes, stale))
     epochs = (*setup.epochs, *(update.epoch for update in updates))
-    return msgspec.structs.replace(setup, epochs=epochs, notes=notes)
+    return setup.but(epochs=epochs, notes=notes)
 
 
 def _recover_one(path: Path, folder: Path, ended: str | None) -> Recovered | None:

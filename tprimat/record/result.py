@@ -7,13 +7,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-import msgspec
-
 from tprimat.analysis.summary import Summary
+from tprimat.catalog import shapes
 from tprimat.errors import TensorPrimatError
 from tprimat.machine.platforms import Machine
 from tprimat.notes import Note, noted
-from tprimat.record import describe, progress, shapes
+from tprimat.record import describe, progress
 from tprimat.results.run import Run, Source
 from tprimat.store import store
 
@@ -61,8 +60,7 @@ def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
     shape = known.model_config.over(shown.model_config)
     compiled = describe.is_compiled(module)
     seen = {} if compiled is None else {"torch_compile": compiled}
-    return msgspec.structs.replace(
-        known,
+    return known.but(
         **progress.given(os.environ),
         notes=noted((*known.notes, *shown.notes, *contradictions(known, shown))),
         source=known.source or Source(kind="live", command=tuple(sys.orig_argv)),

@@ -54,12 +54,12 @@ def timeline(
 
     add("start-up", 0.0)
     steps = sorted(ends.items())
-    place = 0
+    index = 0
     for begin, end, kind in [*pauses, Pause(steps[-1][1], steps[-1][1])] if steps else pauses:
         last = None
-        while place < len(steps) and steps[place][1] <= begin:
-            last = steps[place][0]
-            place = place + 1
+        while index < len(steps) and steps[index][1] <= begin:
+            last = steps[index][0]
+            index = index + 1
         # What delays the first step is no pause.
         is_begun = last is not None or step >= first_step
         add("training" if is_begun else "start-up", begin, last)

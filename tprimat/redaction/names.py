@@ -193,10 +193,10 @@ class Names:
         """Collect the names in a text, or one of a kind, to replace them wherever they are; return
         the text.
         """
-        for each, name in [(kind, text)] if kind else [found[2:] for found in _names_in(text)]:
-            if each in ("host", "user", "address"):
-                self._learn(each, name.strip("."))
-            for one, first, last in _machines(name) if each == "hosts" else ():
+        for of_kind, name in [(kind, text)] if kind else [match[2:] for match in _names_in(text)]:
+            if of_kind in ("host", "user", "address"):
+                self._learn(of_kind, name.strip("."))
+            for one, first, last in _machines(name) if of_kind == "hosts" else ():
                 if not first:
                     self._learn("host", one)
                 elif (one, len(first)) in self._ranges or len(self._ranges) < MOST_RANGES:
@@ -211,31 +211,30 @@ class Names:
         if "." in domain and len(self._domains) < MOST_RANGES:
             self._domains.add(domain)
         # The short form of a machine's name that is a word may be one.
-        for each in (name, short) if re.search(r"\d", short) else (name,):
-            each = each.strip("._-")
+        for form in (name, short) if re.search(r"\d", short) else (name,):
+            form = form.strip("._-")
             is_name = (
-                len(each) > 2 and each.lower() not in self._kept and not _NOBODY.fullmatch(each)
+                len(form) > 2 and form.lower() not in self._kept and not _NOBODY.fullmatch(form)
             )
             if is_name and len(self._known) < MOST_NAMES:
-                self._known.setdefault(each, kind)
-                self._words.add(_WORDS.match(each)[0])  # type: ignore[index]
+                self._known.setdefault(form, kind)
+                self._words.add(_WORDS.match(form)[0])  # type: ignore[index]
 
     def text(self, text: str) -> str:
         """Return a text with pseudonyms; its lines stay as many."""
         spans = []
         for start, end, kind, name in _names_in(text):
             spans.append((start, end, self.pseudonym(name, kind)))
-        spans += [
-            (start, end, self.pseudonym(text[start:end])) for start, end in self._known_in(text)
-        ]
+        for start, end in self._known_in(text):
+            spans.append((start, end, self.pseudonym(text[start:end])))
         if self._pattern is None:
             domains = "|".join(map(re.escape, self._domains)) or "(?!)"
             self._pattern = re.compile(
                 rf"(?<![A-Za-z0-9])[A-Za-z][\w-]{{0,99}}\.(?:{domains})(?![A-Za-z0-9])"
             )
-        found = self._pattern.finditer(text)
+        matches = self._pattern.finditer(text)
         return replaced(
-            text, [*spans, *((*each.span(), self.pseudonym(each[0])) for each in found)]
+            text, [*spans, *((*match.span(), self.pseudonym(match[0])) for match in matches)]
         )
 
     def _known_in(self, text: str) -> Spans:
@@ -244,8 +243,8 @@ class Names:
             if word[0] in self._words:
                 start = word.start()
                 ends = []
-                for each in itertools.islice(_WORDS.finditer(text, start, start + 250), 8):
-                    ends.append(each.end())
+                for following in itertools.islice(_WORDS.finditer(text, start, start + 250), 8):
+                    ends.append(following.end())
                 end = next((end for end in reversed(ends) if text[start:end] in self._known), None)
                 if end:
                     yield start, end
@@ -254,7 +253,7 @@ class Names:
                 rf"(?<![A-Za-z0-9]){re.escape(name)}(\d{{{digits},18}})(?![A-Za-z0-9])"
             )
             yield from (
-                each.span() for each in number.finditer(text) if low <= int(each[1]) <= high
+                match.span() for match in number.finditer(text) if low <= int(match[1]) <= high
             )
 
     def path(self, text: str) -> str:
@@ -263,9 +262,9 @@ class Names:
         """
         words = text.split("\t")
         shown = relative_words(words)
-        self._given["path"].update(
-            (word, "") for word, new in zip(words, shown, strict=True) if word != new
-        )
+        for word, new in zip(words, shown, strict=True):
+            if word != new:
+                self._given["path"][word] = ""
         return self.text("\t".join(shown))
 
     def pseudonym(self, name: str, kind: str = "") -> str:

@@ -42,15 +42,15 @@ def redacted(text: str) -> str:
         hidden = [at.start() - number for number, at in enumerate(_HIDDEN.finditer(text))]
     if hidden:
         plain = _HIDDEN.sub("", plain)
-    found = []
+    spans = []
     for start, end in (*_of_forms(plain), *_issued(plain), *_key_bodies(plain), *_columns(plain)):
         # JSON stays JSON: what stood there without quotes was a number.
         is_bare = _UNQUOTED.search(plain, max(0, start - 3), start)
         begin = start + bisect_right(hidden, start)
         last = end - 1 + bisect_right(hidden, end - 1)
-        found.append((begin, last + 1, f'"{REMOVED}"' if is_bare else REMOVED))
-    if found:
-        return replaced(text, found)
+        spans.append((begin, last + 1, f'"{REMOVED}"' if is_bare else REMOVED))
+    if spans:
+        return replaced(text, spans)
     return text
 
 
@@ -136,15 +136,17 @@ def _issued(text: str) -> Spans:
         done = start + len(_REST.match(text, start)[0])  # type: ignore[index]
         at = start - len(_BEFORE_LONG.search(text, max(0, start - 60), start)[0])  # type: ignore[index]
         if text.startswith(_PREFIXES, at):
-            known = [prefix for prefix in _PREFIXES if text.startswith(prefix, at)]
+            prefixes = [prefix for prefix in _PREFIXES if text.startswith(prefix, at)]
         else:
-            known = [""]
-        for prefix in known:
-            found = compiled(f"(?-i:{_ISSUED_BY[prefix]})").match(text, at + len(prefix))
-            if found and (found.lastgroup != "drawn" or _is_drawn(found[0])):
-                yield at + len(prefix), max(found.end(), done)
+            prefixes = [""]
+        for prefix in prefixes:
+            issued = compiled(f"(?-i:{_ISSUED_BY[prefix]})").match(text, at + len(prefix))
+            if issued and (issued.lastgroup != "drawn" or _is_drawn(issued[0])):
+                yield at + len(prefix), max(issued.end(), done)
         is_token = (
-            known == [""] and not _NO_TOKEN.fullmatch(match[1]) and not _OF_A_NAME.search(match[1])
+            prefixes == [""]
+            and not _NO_TOKEN.fullmatch(match[1])
+            and not _OF_A_NAME.search(match[1])
         )
         if is_token and _is_drawn(match[1]) and _ISSUER.fullmatch(text, at, start):
             yield start, done

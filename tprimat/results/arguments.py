@@ -46,15 +46,15 @@ def variant(run: Run) -> dict[str, str]:
     if start is None or words[start] == _KERNEL:
         return {}
     name = "script"
-    found = {name: re.split(r"[/\\]", words[start])[-1]}
+    values = {name: re.split(r"[/\\]", words[start])[-1]}
     for word in words[start + 1 :]:
         if re.match(r"-+[A-Za-z]|[+~]*[A-Za-z_][\w.]*=", word):
             name, _, value = word.lstrip("-+~").partition("=")
-            found[name := name.replace("-", "_")] = value
+            values[name := name.replace("-", "_")] = value
         else:
-            found[name] = f"{found[name]} {word}".strip()
+            values[name] = f"{values[name]} {word}".strip()
     return {
         name: value
-        for name, value in found.items()
+        for name, value in values.items()
         if not _HARMLESS.fullmatch(name.rpartition(".")[2].lower())
     }

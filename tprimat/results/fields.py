@@ -6,6 +6,7 @@ docs/result-file.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -39,10 +40,30 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Value = Annotated[float, msgspec.Meta(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 
 
+AnyValue = TypeVar("AnyValue")
+AnyFixed = TypeVar("AnyFixed", bound="Fixed")
 AnySection = TypeVar("AnySection", bound="Section")
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+def known_values(values: Iterable[AnyValue | None]) -> list[AnyValue]:
+    """Return the values that are known, in their order."""
+    return [value for value in values if value is not None]
+
+
+def known_items(values: Mapping[str, AnyValue | None]) -> dict[str, AnyValue]:
+    """Return what is known of values by name."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+class Fixed(msgspec.Struct, frozen=True):
+    """A struct that never changes; but() makes another one."""
+
+    def but(self: AnyFixed, **changes: Any) -> AnyFixed:
+        """Return the same with other values of these fields."""
+        return msgspec.structs.replace(self, **changes)
+
+
+class Section(Fixed, frozen=True, kw_only=True, forbid_unknown_fields=False):
     """A group of fields. None means unknown; the reason is in the run's warnings."""
 
     def known(self) -> JsonObject:
@@ -58,4 +79,4 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=F
         states.
         """
         stated = {name: value for name, value in self.known().items() if value not in ((), {})}
-        return msgspec.structs.replace(other, **stated)
+        return other.but(**stated)

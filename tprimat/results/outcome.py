@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-import msgspec
-
 from tprimat.results.ending import Ending, EndingKind
 from tprimat.results.run import Run, Status
 
@@ -97,7 +95,7 @@ def going_on(run: Run) -> Run:
     """Return a run whose source is still written: what ends without a cause has not ended."""
     if run.ending is None or run.ending.kind != "cut_off":
         return run
-    return msgspec.structs.replace(run, ending=msgspec.structs.replace(run.ending, kind="running"))
+    return run.but(ending=run.ending.but(kind="running"))
 
 
 def outcome_of(ending: Ending, reason: str | None = None) -> Outcome:

@@ -13,7 +13,7 @@ import msgspec
 from tprimat.notes import Note, NoteValue
 from tprimat.notes.catalogue import words
 from tprimat.results.conditions import Preflight
-from tprimat.results.fields import Natural, NonNegative
+from tprimat.results.fields import Fixed, Natural, NonNegative
 from tprimat.results.run import Platform
 from tprimat.units import round_figure
 
@@ -39,7 +39,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
     shape: str | None = None
 
 
-class DevicePreflight(msgspec.Struct, frozen=True, kw_only=True):
+class DevicePreflight(Fixed, frozen=True, kw_only=True):
     """One device, measured by one process while all others were measured too.
 
     Attributes:
@@ -64,7 +64,7 @@ class DevicePreflight(msgspec.Struct, frozen=True, kw_only=True):
     clock_under_load_mhz: NonNegative | None = None
 
 
-class NodePreflight(msgspec.Struct, frozen=True, kw_only=True):
+class NodePreflight(Fixed, frozen=True, kw_only=True):
     """One machine, by its first process.
 
     Attributes:
@@ -127,7 +127,7 @@ def finding(code: str, of: str, device: str | None = None, **fields: NoteValue) 
     return Finding(code=code, text=words(Note(of, {**fields, "device": device})), device=device)
 
 
-class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
+class PreflightFile(Fixed, frozen=True, kw_only=True):
     """Everything that a preflight measured."""
 
     schema: Literal["preflight/1"] = "preflight/1"
@@ -170,9 +170,9 @@ class PreflightFile(msgspec.Struct, frozen=True, kw_only=True):
         self, name: str, of: Callable[[Rate], float] = lambda rate: rate.median
     ) -> float | None:
         """Return the median over the devices of an operation's rate; None if none has it."""
-        known = [of(device.rates[name]) for device in self.devices if name in device.rates]
-        if known:
-            return statistics.median(known)
+        rates = [of(device.rates[name]) for device in self.devices if name in device.rates]
+        if rates:
+            return statistics.median(rates)
         return None
 
     def label(self, device: DevicePreflight) -> str:

@@ -28,6 +28,7 @@ from tprimat.results.fields import (
     SHORTEST_STEP,
     Count,
     Figures,
+    Fixed,
     Natural,
     NonNegative,
     Positive,
@@ -35,6 +36,7 @@ from tprimat.results.fields import (
     Seed,
     StepTime,
     Value,
+    known_values,
 )
 from tprimat.results.telemetry import Telemetry
 from tprimat.results.trace import Trace
@@ -380,7 +382,7 @@ class PerformanceMetrics(Section, frozen=True, kw_only=True):
     ] = None
 
 
-class _Series(msgspec.Struct, frozen=True, kw_only=True):
+class _Series(Fixed, frozen=True, kw_only=True):
     """One entry per record; all of one length, None if a record has none."""
 
     steps: Annotated[tuple[Count, ...], "number of the optimizer step, from 1"] = ()
@@ -451,9 +453,9 @@ class RunRecord(_Series, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         native = {
-            f"native_metrics.{name}": each
-            for name, each in self.native_metrics.items()
-            if isinstance(each, tuple)
+            f"native_metrics.{name}": series
+            for name, series in self.native_metrics.items()
+            if isinstance(series, tuple)
         }
         for name, series in {**{name: getattr(self, name) for name in SERIES}, **native}.items():
             if len(series) != len(self.steps):
@@ -522,6 +524,18 @@ class Run(RunRecord, frozen=True, kw_only=True):
         return tuple(words(note) for note in self.notes if note.code in codes)
 
     @property
+    def is_live(self) -> bool:
+        """Whether it was recorded while it trained, not read from a log."""
+        return self.source is not None and self.source.kind == "live"
+
+    @property
+    def source_files(self) -> tuple[SourceFile, ...]:
+        """The files that it was read from; none if that is unknown."""
+        if self.source is None:
+            return ()
+        return self.source.files
+
+    @property
     def tokens_per_step(self) -> int | None:
         """Tokens of one optimizer step over all devices; None if batch or sequence is unknown."""
         batch = self.training_config.global_batch_size
@@ -555,9 +569,7 @@ def setup_key(run: Run) -> bytes:
     for RUN_VALUES.
     """
     setup = {name: getattr(run, name) for name in SETUP_FIELDS}
-    setup["training_config"] = msgspec.structs.replace(
-        run.training_config, **dict.fromkeys(RUN_VALUES)
-    )
+    setup["training_config"] = run.training_config.but(**dict.fromkeys(RUN_VALUES))
     return msgspec.json.encode(
         [setup, run.environment.versions, run.environment.emulated], order="sorted"
     )
@@ -576,8 +588,10 @@ def _are_within(series: Sequence[float | None], low: float, high: float) -> bool
     """Return whether all known values lie within finite bounds; a NaN lies within none."""
     # An array is of a loaded run, which was checked: see store.find().
     if isinstance(series, array.array):
-        known = []
+        figures = []
     else:
-        known = [value for value in series if value is not None]
+        figures = known_values(series)
     # A NaN hides from min and max, but not from a sum.
-    return not known or (low <= min(known) and max(known) <= high and not math.isnan(sum(known)))
+    return not figures or (
+        low <= min(figures) and max(figures) <= high and not math.isnan(sum(figures))
+    )

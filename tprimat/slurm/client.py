@@ -88,15 +88,15 @@ def submit(script: Path) -> str:
     """Submit a script; the job's id. Raises UsageError if Slurm isn't here, or refuses."""
     status, out, err = _run("sbatch", "--parsable", str(script))
     # ID, or ID;CLUSTER; site plugins print lines of their own before it.
-    found = re.search(r"^(\d+)(;\S+)?$", out, re.MULTILINE)
-    if status or found is None:
+    job = re.search(r"^(\d+)(;\S+)?$", out, re.MULTILINE)
+    if status or job is None:
         problem = " ".join((err or out).split()) or f"status {status}"
         raise UsageError(
             f"sbatch rejects the job: {problem}",
             hint=f"edit {script} and submit it with sbatch, or set --account and --partition",
             heading="slurm",
         )
-    return found[1]
+    return job[1]
 
 
 def state(job_id: str) -> JobState | None:

@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from tprimat import console
 from tprimat.analysis.summary import summarize
 from tprimat.errors import ExitStatus, UsageError
@@ -194,7 +192,7 @@ def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun:
     """
     request = _request(training)
     log = Path(training.log)
-    known = {
+    stated = {
         "session": job.session,
         "round": training.round,
         "request": training.digest,
@@ -204,7 +202,7 @@ def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun:
         machine = Machine(request.platform, GpuInfo(), Environment())
 
         def complete(run: Run) -> Run:
-            run = msgspec.structs.replace(run, **known)
+            run = run.but(**stated)
             if request.num_nodes > 1:
                 return nodes.added(run, job.folder / "nodes", request.num_nodes)
             return run
@@ -213,7 +211,7 @@ def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun:
         stored = training_files.read_log(framework, request, log, machine, False, complete)
         if stored is not None:
             return attempt.with_reason(*stored, ended)
-    run = attempt.failed(request, ended.cause, notes=(Note("run-left-nothing"),), **known)
+    run = attempt.failed(request, ended.cause, notes=(Note("run-left-nothing"),), **stated)
     return run, store.save(run, request.output_dir).path
 
 

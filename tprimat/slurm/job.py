@@ -14,6 +14,7 @@ import msgspec
 from tprimat import files
 from tprimat.errors import UsageError
 from tprimat.measure.attempt import session_of
+from tprimat.results.fields import Fixed
 from tprimat.slurm import script
 
 FOLDER = "slurm"
@@ -21,7 +22,7 @@ DESCRIPTION = "job.description"
 """Its name doesn't end in .json, as those of results do."""
 
 
-class Description(msgspec.Struct, frozen=True):
+class Description(Fixed, frozen=True):
     """What a submitted job was to do.
 
     Attributes:

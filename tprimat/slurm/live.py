@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tprimat.errors import TensorPrimatError
 from tprimat.log_import import recorded
-from tprimat.log_import.extract import GivenValues
+from tprimat.log_import.given import GivenValues
 from tprimat.measure.attempt import Training
 from tprimat.results.run import Run
 from tprimat.slurm.job import Job

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import re
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from tprimat import files
 from tprimat.errors import UsageError
+from tprimat.frameworks.request import BenchmarkOptions
 from tprimat.text import suggestion
 
 
@@ -57,7 +57,7 @@ def job(path: Path | None, options: Mapping[str, str | None]) -> SlurmJob:
     return job
 
 
-def given(options: argparse.Namespace) -> str | None:
+def given(options: BenchmarkOptions) -> str | None:
     """Return the first option that only a Slurm job has a use for; None if none is given."""
     return next((f"--{name}" for name in ("slurm", *NAMES, "wait") if getattr(options, name)), None)
 

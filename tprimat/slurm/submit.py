@@ -4,17 +4,15 @@ be here.
 
 from __future__ import annotations
 
-import argparse
 import shlex
 from pathlib import Path
-
-import msgspec
 
 from tprimat import console, frameworks
 from tprimat.console import Verbosity
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.files import write_output
 from tprimat.frameworks.profiling import PROGRAMS
+from tprimat.frameworks.request import BenchmarkOptions
 from tprimat.measure import sweep
 from tprimat.measure.display import short_path
 from tprimat.slurm import client, collect, script, settings
@@ -23,7 +21,7 @@ from tprimat.slurm.settings import SlurmJob
 from tprimat.text import runnable
 
 
-def submit(options: argparse.Namespace) -> int:
+def submit(options: BenchmarkOptions) -> int:
     """Submit a job for each number of nodes and GPUs, or show the scripts; the exit status.
 
     All other configurations of a sweep share the job's nodes and are interleaved there. Raises
@@ -41,13 +39,13 @@ def submit(options: argparse.Namespace) -> int:
             hint="use --profile torch",
             heading="profile",
         )
-    jobs = [_job(point) for point in points]
+    jobs = list(map(_job, points))
     # Only now: what is wrong with any of them is known before the first one is submitted.
     statuses = [_submit(point, *job) for point, job in zip(points, jobs, strict=True)]
     return next(filter(None, statuses), ExitStatus.OK)
 
 
-def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:
+def _job(options: BenchmarkOptions) -> tuple[SlurmJob, int | None]:
     """Return where a job runs, and the GPUs of each node. Raises UsageError where something is
     wrong.
     """
@@ -60,7 +58,7 @@ def _job(options: argparse.Namespace) -> tuple[SlurmJob, int | None]:
     return job, _gpus_per_node(options, job.partition, options.num_nodes or 1)
 
 
-def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> int:
+def _submit(options: BenchmarkOptions, job: SlurmJob, on_each: int | None) -> int:
     nodes = options.num_nodes or 1
     output_dir = Path.cwd() / options.output_dir
     words = [*options.words_of_nodes, f"--nodes={nodes}", f"--output-dir={output_dir}"]
@@ -87,7 +85,7 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     path.chmod(0o755)
     submitted.write()
     job_id = client.submit(path)
-    submitted = Job(submitted.folder, msgspec.structs.replace(submitted.description, job_id=job_id))
+    submitted = Job(submitted.folder, submitted.description.but(job_id=job_id))
     submitted.write()
     command = f"tprimat collect {job_id}"
     if options.output_dir != collect.DEFAULT_DIR:
@@ -109,7 +107,7 @@ def _submit(options: argparse.Namespace, job: SlurmJob, on_each: int | None) -> 
     return ExitStatus.OK
 
 
-def _gpus_per_node(options: argparse.Namespace, partition: str | None, nodes: int) -> int | None:
+def _gpus_per_node(options: BenchmarkOptions, partition: str | None, nodes: int) -> int | None:
     """Return the GPUs to ask for on each node; None for all that an exclusive node has, or if it
     has none.
 

@@ -33,8 +33,8 @@ def files_below(folder: Path, on_error: Callable[[OSError], None]) -> Iterator[P
     def is_new(path: Path) -> bool:
         if path.is_symlink():
             real = Path(os.path.realpath(path))
-            place = Path(os.path.realpath(path.parent))
-            if place.is_relative_to(real) or any(real.is_relative_to(root) for root in roots):
+            folder = Path(os.path.realpath(path.parent))
+            if folder.is_relative_to(real) or any(map(real.is_relative_to, roots)):
                 return False
             roots.append(str(real))
         return True
@@ -98,6 +98,8 @@ def unfinished(folder: Path) -> list[Path]:
     """
     if folder.name == HISTORY and folder.is_symlink():
         return []
-    return [
-        each for each in folder.glob(f".*{UNFINISHED}") if each.is_file() and not each.is_symlink()
-    ]
+    files = []
+    for file in folder.glob(f".*{UNFINISHED}"):
+        if file.is_file() and not file.is_symlink():
+            files.append(file)
+    return files

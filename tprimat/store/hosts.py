@@ -110,14 +110,14 @@ def names(number: Callable[[str], str], runs: Iterable[Run] = ()) -> Names:
     """
     words = set()
     for run in runs:
-        for each in SETUP_FIELDS:
-            for word in _words(msgspec.json.encode(getattr(run, each))):
+        for field in SETUP_FIELDS:
+            for word in _words(msgspec.json.encode(getattr(run, field))):
                 words.add(word)
-    found = Names(number, words)
+    pseudonyms = Names(number, words)
     with contextlib.suppress(KeyError, OSError, ImportError):
-        found.learn(getpass.getuser(), "user")
-    found.learn(socket.gethostname(), "host")
-    return found
+        pseudonyms.learn(getpass.getuser(), "user")
+    pseudonyms.learn(socket.gethostname(), "host")
+    return pseudonyms
 
 
 def hidden(value: Kind, known: Hosts, *, are_results: bool = False) -> Kind:

@@ -133,7 +133,7 @@ class _LegacyFile:
         )
         self._check_printed_values(training.max_steps)
         self._note_missing(timed=from_log or by_callback)
-        return msgspec.structs.replace(run, notes=noted(self.notes))
+        return run.but(notes=noted(self.notes))
 
     def _note(self, code: str, **fields: NoteValue) -> None:
         self.notes.append(Note(code, fields))
@@ -254,14 +254,14 @@ class _LegacyFile:
             self._note(
                 "legacy-cores-ignored", cores=info.gpu_cores, gpu=card.title, actual=card.cores
             )
-            return msgspec.structs.replace(info, gpu_cores=None)
+            return info.but(gpu_cores=None)
         return info
 
     def _training_config(self) -> TrainingConfig:
-        known = self._known_of("training_config", TrainingConfig)
-        precision = known.pop("precision")
+        stated = self._known_of("training_config", TrainingConfig)
+        precision = stated.pop("precision")
         return TrainingConfig(
-            **known,
+            **stated,
             precision=precision if precision in schema.PRECISIONS else None,
             precision_detail=precision,
         )
@@ -282,21 +282,21 @@ class _LegacyFile:
 
     def _memory(self, from_log: bool, total_gb: float | None) -> MemoryMetrics:
         stated = self.stated.memory_metrics
-        known = {}
+        held = {}
         for name, gb in msgspec.structs.asdict(stated).items():
             if gb and 0 < gb <= LARGEST_VALUE:
-                known[name] = gb
-        if not known:
+                held[name] = gb
+        if not held:
             self.missing.append("memory_metrics")
             return MemoryMetrics()
         if not from_log:
-            if peak := known.pop("peak_memory_allocated_gb", None):
+            if peak := held.pop("peak_memory_allocated_gb", None):
                 self._note("legacy-peak-ignored", peak=peak)
-            return MemoryMetrics(**known)
+            return MemoryMetrics(**held)
         # A Primus log has one memory figure, `hip mem usage`, in GiB that it labels GB: 191.98
         # "GB" is its total for an MI300X, whose memory is 206.1e9 bytes.
         gib = max(
-            known.get("peak_memory_allocated_gb", 0.0), known.get("avg_memory_allocated_gb", 0.0)
+            held.get("peak_memory_allocated_gb", 0.0), held.get("avg_memory_allocated_gb", 0.0)
         )
         used = round_figure(gib_to_gb(gib))
         if total_gb and used and used > total_gb:
@@ -356,7 +356,7 @@ class _LegacyFile:
         if self.stated.training_config.num_gpus is None and devices is not None:
             self._note("legacy-gpus-assumed", devices=devices)
         if self.unread:
-            names = [_quoted(name) for name in self.unread[:8]]
+            names = list(map(_quoted, self.unread[:8]))
             if len(self.unread) > 8:
                 names.append("…")
             self._note("legacy-unused", names=", ".join(names))
@@ -366,11 +366,11 @@ class _LegacyFile:
         derived.
         """
         stated = {**msgspec.structs.asdict(getattr(self.stated, group)), **derived}
-        return {
-            name: self._known(f"{group}.{name}", value)
-            for name, value in stated.items()
-            if name in kind.__struct_fields__
-        }
+        values = {}
+        for name, value in stated.items():
+            if name in kind.__struct_fields__:
+                values[name] = self._known(f"{group}.{name}", value)
+        return values
 
     def _known(self, name: str, value: Any) -> Any:
         """Return a text, a count or an amount; None, with its name among the missing fields, if it

@@ -71,9 +71,11 @@ def _group(name: str, fields: str) -> tuple[str, Any, Any]:
     error.
     """
     kinds = {}
-    for each in fields.split():
-        kinds[each] = str if each.endswith(_TEXTS) else float if each.endswith("_gb") else _Integer
-    group = msgspec.defstruct(name, [(each, kind | None, None) for each, kind in kinds.items()])
+    for field in fields.split():
+        kinds[field] = (
+            str if field.endswith(_TEXTS) else float if field.endswith("_gb") else _Integer
+        )
+    group = msgspec.defstruct(name, [(field, kind | None, None) for field, kind in kinds.items()])
     return name, group, msgspec.field(default_factory=group)
 
 
@@ -163,9 +165,9 @@ def model_name(text: str) -> str | None:
     """Return a model under the name of its row, or as it is written; None for what is no name."""
     if not PLAIN.fullmatch(text):
         return None
-    known = models.recognize(text)
-    if known:
-        return known.name
+    model = models.recognize(text)
+    if model:
+        return model.name
     return text.lower()
 
 

@@ -64,7 +64,7 @@ def latest(folder: Path, host: str | None, ids: Sequence[str], processes: int) -
             return in_short(file)
         return Preflight()
     # A preflight of other or of fewer GPUs says nothing of these.
-    known = {device.id for device in here if device.id}
-    if set(ids) <= known if all(ids) else len(here) >= len(ids):
+    present = {device.id for device in here if device.id}
+    if set(ids) <= present if all(ids) else len(here) >= len(ids):
         return in_short(file)
     return Preflight()

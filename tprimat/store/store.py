@@ -86,6 +86,11 @@ class Saved(NamedTuple):
     known: bool
 
 
+def is_result(head: bytes) -> bool:
+    """Return whether a file that begins so is a result of this program."""
+    return head.lstrip()[:1] == b"{" and any(sign in head[:SIGNED_WITHIN] for sign in SIGNS)
+
+
 def read(path: Path) -> tuple[Run, ...]:
     """Return the runs of one file, of this version or an earlier tool's.
 
@@ -148,8 +153,8 @@ def _plainly(error: msgspec.ValidationError) -> str:
     )
     if wrong is None:
         return str(error).replace("`", "'")
-    expected, got, bound, place = wrong.groups()
-    return f"{place or 'the file'} must be {expected}{bound or f', not {got}'}"
+    expected, got, bound, where = wrong.groups()
+    return f"{where or 'the file'} must be {expected}{bound or f', not {got}'}"
 
 
 def fingerprint(run: Run) -> str:
@@ -264,10 +269,10 @@ def _save(
         if not earlier and not run.steps and run.status == "failed" and path.exists():
             # What broke off before its setup was known pushes no measurement aside.
             named, earlier = place(path.with_stem(f"{path.stem}_failed"))
-        runs, known = _joined(earlier, run)
+        runs, is_known = _joined(earlier, run)
         remove_unfinished(path.parent)
         moved = _write(named, as_file(runs, (run, summary) if summary else None), keeps=not earlier)
-    return Saved(named, moved, len(runs), known)
+    return Saved(named, moved, len(runs), is_known)
 
 
 def _write(path: Path, file: ResultFile, *, keeps: bool = False) -> Path | None:
@@ -290,7 +295,7 @@ def amend(path: Path, mark: str, **changes: Any) -> Run | None:
         changes = hosts.hidden(changes, hosts.Hosts(path.parent, is_locked=True))
         for index, run in enumerate(runs):
             if fingerprint(run) == mark:
-                changed = msgspec.structs.replace(run, **changes)
+                changed = run.but(**changes)
                 _write(path, as_file((*runs[:index], changed, *runs[index + 1 :])))
                 return changed
     return None
@@ -380,7 +385,7 @@ def as_file(runs: Sequence[Run], known: tuple[Run, Summary] | None = None) -> Re
 
     The summary that is known, with its run, is not computed again.
     """
-    if len({setup_key(run) for run in runs}) != 1:
+    if len(set(map(setup_key, runs))) != 1:
         raise ValueError("runs of different configurations cannot share a file")
     are_unlike = len({run.training_config for run in runs}) > 1
     recorded = []

@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 import statistics
 
-import msgspec
-
 from tprimat.notes import Note
 from tprimat.results.run import Run
 
@@ -34,7 +32,7 @@ def with_doubt(run: Run) -> Run:
     else:
         is_off = dialect.startswith("mlperf") and _misses(run)
     if is_off:
-        return msgspec.structs.replace(run, notes=(Note("read-otherwise"),))
+        return run.but(notes=(Note("read-otherwise"),))
     return run
 
 

@@ -21,8 +21,10 @@ from tprimat import files
 from tprimat.checks.endings import how_ended
 from tprimat.errors import UnreadableError
 from tprimat.log_import import importer, recorded, sources
-from tprimat.log_import.extract import GivenValues, ImportedRun
-from tprimat.log_import.inputs import CHUNK, HEAD, LARGEST_WHOLE, STANDARD_INPUT, TAIL
+from tprimat.log_import.extract import ImportedRun
+from tprimat.log_import.given import GivenValues
+from tprimat.log_import.inputs import CHUNK, HEAD, LARGEST_WHOLE, TAIL
+from tprimat.log_import.named import STANDARD_INPUT
 from tprimat.store import store
 from tprimat.store.history import files_below
 
@@ -132,7 +134,7 @@ class GrowingLogs:
                 self.heading = outcome[2]
         runs = [*importer.merged(runs, [], ranks=False), *self._recorded()]
         runs.sort(key=self._written)
-        if runs and _is_live(runs[-1]) and how_ended(runs[-1].run).kind != "running":
+        if runs and runs[-1].run.is_live and how_ended(runs[-1].run).kind != "running":
             self.ended = True
         return runs
 
@@ -141,7 +143,7 @@ class GrowingLogs:
         are several.
         """
         last = runs[-1].run
-        if _is_live(runs[-1]):
+        if runs[-1].run.is_live:
             return runs[-1:]
         latest = {}
         for log in runs:
@@ -179,7 +181,7 @@ class GrowingLogs:
         if log.title not in self._versions:
             return 0.0
         # Of a training that is recorded, the log beside says less.
-        later_s = TOGETHER_S if _is_live(log) else 0.0
+        later_s = TOGETHER_S if log.run.is_live else 0.0
         return self._versions[log.title].written + later_s
 
     def _look(self) -> Iterator[tuple[str, Version]]:
@@ -249,11 +251,6 @@ class GrowingLogs:
                 self._spool.write(chunk)
                 self._copied += len(chunk)
         self._spool.flush()
-
-
-def _is_live(log: ImportedRun) -> bool:
-    """Return whether a run was recorded while it trained, not read from a log."""
-    return log.run.source is not None and log.run.source.kind == "live"
 
 
 def _version(path: str | Path) -> Version:

@@ -165,11 +165,11 @@ def _percentiles(state: State) -> str:
         if max(state.run.window_steps, default=1) > 1:
             return "unknown: each record averages several steps"
         return ""
-    return ", ".join(
-        f"p{name} {units.seconds(value)}"
-        for name, value in zip(PERCENTILES, values, strict=True)
-        if value is not None
-    )
+    parts = []
+    for name, value in zip(PERCENTILES, values, strict=True):
+        if value is not None:
+            parts.append(f"p{name} {units.seconds(value)}")
+    return ", ".join(parts)
 
 
 def _time(state: State) -> str:

@@ -6,8 +6,6 @@ import dataclasses
 import statistics
 from collections.abc import Sequence
 
-import msgspec
-
 from tprimat.analysis import efficiency, records
 from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
 from tprimat.checks import physics
@@ -100,8 +98,10 @@ class State:
     @property
     def is_diverged(self) -> bool:
         """Whether the present loss is NaN or infinite."""
-        found = divergence(self.run)
-        return found is not None and (self.last_loss is None or found.last > self.last_loss[0])
+        diverged = divergence(self.run)
+        return diverged is not None and (
+            self.last_loss is None or diverged.last > self.last_loss[0]
+        )
 
     @property
     def time_left_s(self) -> float | None:
@@ -162,7 +162,7 @@ def state_of(
         run, summary, _recent(run), value, caveats=doubts, implausible=next(iter(errors), None)
     )
     if len(alike) > 1:
-        times = {name: time for name, each in alike if (time := _recent(each)) is not None}
+        times = {name: time for name, other in alike if (time := _recent(other)) is not None}
         state = dataclasses.replace(state, ranks=times)
     if baseline and summary.segments:
         return _compared(state, baseline)
@@ -186,15 +186,13 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
     is none.
     """
     # An incomplete run isn't compared; that this one isn't over is said with its ratio.
-    ended = msgspec.structs.replace(
-        state.run, status="complete", status_reason=None, ending=None, label=WATCHED
-    )
+    ended = state.run.but(status="complete", status_reason=None, ending=None, label=WATCHED)
     files = []
     for file in baseline:
         files.append(
             dataclasses.replace(
                 file,
-                runs=tuple(msgspec.structs.replace(run, label=BASELINE) for run in file.runs),
+                runs=tuple(run.but(label=BASELINE) for run in file.runs),
             )
         )
     comparison = compare([*files, Loaded(WATCHED, "", (ended,))])
@@ -214,6 +212,6 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
                 if caveat.severity == "warning" and caveat.code not in _EVIDENT:
                     weighty.append(caveat)
             return dataclasses.replace(
-                state, pair=pair, caveats=(*state.caveats, *(each.text for each in weighty))
+                state, pair=pair, caveats=(*state.caveats, *(caveat.text for caveat in weighty))
             )
     return dataclasses.replace(state, pair_problem="the baseline has no complete run of this model")

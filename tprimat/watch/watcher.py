@@ -133,7 +133,7 @@ class _Watcher:
         if not runs:
             return
         before = self._state
-        alike = [(Path(each.title).name, each.run) for each in self._logs.running(runs)]
+        alike = [(Path(log.title).name, log.run) for log in self._logs.running(runs)]
         self._state = state = state_of(runs[-1].run, alike, self._baseline)
         if before is None or state.step != before.step:
             # The time of writing, not of looking: a log may be old when the watch begins.
@@ -153,9 +153,9 @@ class _Watcher:
             yield (
                 f"an error{' in the log' if source and source.kind == 'log' else ''}: {state.cause}"
             )
-        found = divergence(state.run)
-        if found and (before is None or divergence(before.run) is None):
-            yield f"{DIVERGED[found.code]} at step {found.first:,}"
+        diverged = divergence(state.run)
+        if diverged and (before is None or divergence(before.run) is None):
+            yield f"{DIVERGED[diverged.code]} at step {diverged.first:,}"
         if state.implausible and (before is None or not before.implausible):
             yield f"implausible: {state.implausible}"
         changes = lines.changes(state)

@@ -13,6 +13,7 @@ from tprimat.analysis import intervals
 from tprimat.analysis.efficiency.subject import HIGH_MFU, ROOM_ABOVE, Subject, Value
 from tprimat.analysis.metrics import Metric
 from tprimat.catalog import models
+from tprimat.results.fields import known_values
 from tprimat.results.run import Run
 from tprimat.units import GB
 
@@ -69,7 +70,7 @@ def over_runs(figures: Sequence[float | None], floor: float = 0.0) -> Value:
 
     For `floor` see intervals.between_run_interval.
     """
-    known = [figure for figure in figures if figure is not None]
+    known = known_values(figures)
     if not known or len(known) < len(figures):
         return Value(None)
     between = intervals.between_run_interval(known, floor)

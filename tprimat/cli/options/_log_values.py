@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from tprimat.cli.options._parser import Parser, option
+from tprimat.cli.options._parser import Options, Parser
 from tprimat.cli.options._training import at_least
 from tprimat.settings import Setting
 from tprimat.settings.rows import SETTINGS
@@ -16,9 +16,9 @@ PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "mxfp8", "mxfp4", "n
 
 def add_mapping(parser: Parser) -> None:
     """Add the options that read logs of no known format."""
-    option(parser, "--columns MAP", "read any CSV or JSON lines, e.g. step=iter,time=step_time_s")
-    option(
-        parser, "--pattern TEXT", "read any text log, e.g. 'step {step} .* {time}ms .* loss {loss}'"
+    parser.option("--columns MAP", "read any CSV or JSON lines, e.g. step=iter,time=step_time_s")
+    parser.option(
+        "--pattern TEXT", "read any text log, e.g. 'step {step} .* {time}ms .* loss {loss}'"
     )
 
 
@@ -35,10 +35,10 @@ def add_log_values(parser: Parser, *, precision: bool = True) -> None:
     for setting in SETTINGS:
         if setting.log_flag and (precision or setting.key != "precision"):
             _add(group, setting)
-    option(group, "--override", "use these options instead of values from the log")
+    group.option("--override", "use these options instead of values from the log")
 
 
-def _add(group: argparse._ActionsContainer, setting: Setting) -> None:
+def _add(group: Options, setting: Setting) -> None:
     name = setting.log_flag.partition(" ")[0]
     kinds: dict[str, Callable[[str], Any]] = {
         "count": at_least(1),
@@ -53,11 +53,11 @@ def _add(group: argparse._ActionsContainer, setting: Setting) -> None:
         return file, name, read(value)
 
     text = setting.log_help.format(", ".join(PRECISIONS))
-    option(group, setting.log_flag, text, action="append", type=by_file, dest="log_values")
+    group.option(setting.log_flag, text, action="append", type=by_file, dest="log_values")
 
 
 def _shape(path: str) -> Any:
-    from tprimat.record import shapes
+    from tprimat.catalog import shapes
 
     return shapes.of_file(path)
 

@@ -41,7 +41,7 @@ class _Formatter(argparse.HelpFormatter):
                 continue
             for line in lines:
                 column = max(
-                    (each.end() for each in re.finditer(r"(?:^|\S) {2,}(?=\S)", line)), default=0
+                    (gap.end() for gap in re.finditer(r"(?:^|\S) {2,}(?=\S)", line)), default=0
                 )
                 filled += textwrap.wrap(
                     line, width, subsequent_indent=" " * column, break_on_hyphens=False
@@ -49,7 +49,49 @@ class _Formatter(argparse.HelpFormatter):
         return "\n".join(filled)
 
 
-class Parser(argparse.ArgumentParser):
+class Options(argparse._ActionsContainer):
+    """What options are added to: a parser or a group."""
+
+    def option(self, usage: str, text: str, **settings: Any) -> None:
+        """Add an option, with the text of its help and more arguments of add_argument().
+
+        Its usage is as the help shows it, "--runs N"; one without a value, "--dry-run", is true if
+        it is given.
+        """
+        words = usage.split()
+        names = [word for word in words if word.startswith("-")]
+        if len(words) > len(names):
+            settings["metavar"] = words[-1]
+        elif "choices" not in settings:
+            settings.setdefault("action", "store_true")
+        if settings.get("nargs") == "+":
+            # The same option again adds to its values: by default argparse drops the earlier ones
+            # without a word.
+            settings["action"] = "extend"
+        self.add_argument(*names, help=text, **settings)
+
+    def add_argument_group(self, *texts: Any, **settings: Any) -> Group:
+        """Return a new group, as argparse does."""
+        group = Group(self, *texts, **settings)
+        self._action_groups.append(group)
+        return group
+
+    def add_mutually_exclusive_group(self, **settings: Any) -> OneOf:
+        """Return a new group of which one option may be given, as argparse does."""
+        group = OneOf(self, **settings)
+        self._mutually_exclusive_groups.append(group)
+        return group
+
+
+class Group(Options, argparse._ArgumentGroup):
+    """A group with a title."""
+
+
+class OneOf(Options, argparse._MutuallyExclusiveGroup):
+    """Options of which one may be given."""
+
+
+class Parser(Options, argparse.ArgumentParser):
     """The parser of a command. It raises UsageError for wrong arguments.
 
     Args:
@@ -93,7 +135,7 @@ class Parser(argparse.ArgumentParser):
         """Return the options."""
         return {flag for action in self._actions for flag in action.option_strings}
 
-    def most_used(self) -> argparse._ArgumentGroup:
+    def most_used(self) -> Group:
         """Return a new group that the help shows first."""
         group = self.add_argument_group(MOST_USED)
         self._action_groups.insert(0, self._action_groups.pop())
@@ -112,12 +154,10 @@ class Parser(argparse.ArgumentParser):
         formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
         formatter.add_text(self.description)
         for group in self._action_groups:
-            shown = (
-                action
-                for action in group._group_actions
-                if action.help != argparse.SUPPRESS and action.option_strings
-            )
-            names = [each.option_strings[-1] for each in shown]
+            names = []
+            for action in group._group_actions:
+                if action.help != argparse.SUPPRESS and action.option_strings:
+                    names.append(action.option_strings[-1])
             formatter.start_section(group.title)
             if group.title == MOST_USED:
                 formatter.add_arguments(group._group_actions)
@@ -137,17 +177,32 @@ class Parser(argparse.ArgumentParser):
                 name, [flag for action in shown for flag in action.option_strings], hint
             )
         if word := re.fullmatch(r"unrecognized arguments: (\w+)", message):
-            for action in (
-                action
-                for action in self._actions
-                if "--model" in action.option_strings and action.type
-            ):
+            for action in self._actions:
+                if "--model" not in action.option_strings or not action.type:
+                    continue
                 with contextlib.suppress(argparse.ArgumentError):
                     self._get_value(action, word[1])
                     hint = f"did you mean --model {word[1].lower()}?"
         raise UsageError(
             message.removeprefix("argument "), heading="wrong-usage", hint=self._hint + hint
         )
+
+    def add_output_options(
+        self, names: bool = True, /, *, quiet: str, verbose: str, json: str
+    ) -> None:
+        """Add --quiet, --verbose and --json, of which one may be given, with their help texts.
+
+        Unless nothing that it writes `names` a machine, the command has --include-host too.
+        """
+        group = self.add_mutually_exclusive_group()
+        group.option("--quiet", quiet)
+        group.option("--verbose", verbose)
+        group.option("--json", json)
+        if names:
+            self.option(
+                "--include-host",
+                "keep the names of hosts, users and directories in what is written",
+            )
 
 
 def program(command: str) -> str:
@@ -156,42 +211,3 @@ def program(command: str) -> str:
     if name.endswith(".py") and name != "__main__.py":
         return name
     return f"tprimat {command}"
-
-
-def option(group: argparse._ActionsContainer, usage: str, text: str, **settings: Any) -> None:
-    """Add an option to a parser or a group, with the text of its help and more arguments of
-    add_argument().
-
-    Its usage is as the help shows it, "--runs N"; one without a value, "--dry-run", is true if it
-    is given.
-    """
-    words = usage.split()
-    names = [word for word in words if word.startswith("-")]
-    if len(words) > len(names):
-        settings["metavar"] = words[-1]
-    elif "choices" not in settings:
-        settings.setdefault("action", "store_true")
-    if settings.get("nargs") == "+":
-        # The same option again adds to its values: by default argparse drops the earlier ones
-        # without a word.
-        settings["action"] = "extend"
-    group.add_argument(*names, help=text, **settings)
-
-
-def add_output_options(
-    parser: Parser, names: bool = True, /, *, quiet: str, verbose: str, json: str
-) -> None:
-    """Add --quiet, --verbose and --json, of which one may be given, with their help texts.
-
-    Unless nothing that it writes `names` a machine, the command has --include-host too.
-    """
-    group = parser.add_mutually_exclusive_group()
-    option(group, "--quiet", quiet)
-    option(group, "--verbose", verbose)
-    option(group, "--json", json)
-    if names:
-        option(
-            parser,
-            "--include-host",
-            "keep the names of hosts, users and directories in what is written",
-        )

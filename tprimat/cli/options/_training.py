@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tprimat.cli.options._parser import option
+from tprimat.cli.options._parser import Options
 from tprimat.settings.rows import by_key
 from tprimat.text import plain, suggestion
 
@@ -94,15 +94,15 @@ def label(text: str) -> str:
     return name
 
 
-def add_numbers(group: argparse._ActionsContainer, *numbers: tuple[str, int, str]) -> None:
+def add_numbers(group: Options, *numbers: tuple[str, int, str]) -> None:
     """Add options that take whole numbers: (name, the least one, help) each."""
     for name, least, text in numbers:
-        option(group, f"--{name} N", text, type=at_least(least))
+        group.option(f"--{name} N", text, type=at_least(least))
 
 
 def several(read: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:
     """Return a reader of numbers with commas between them."""
-    return lambda text: tuple(dict.fromkeys(read(part) for part in text.split(",")))
+    return lambda text: tuple(dict.fromkeys(map(read, text.split(","))))
 
 
 def one_or_several(read: Callable[[str], int]) -> Callable[[str], int | tuple[int, ...]]:
@@ -117,9 +117,7 @@ def one_or_several(read: Callable[[str], int]) -> Callable[[str], int | tuple[in
     return read_all
 
 
-def add_setting(
-    group: argparse._ActionsContainer, key: str, *filled: object, **settings: Any
-) -> None:
+def add_setting(group: Options, key: str, *filled: object, **settings: Any) -> None:
     """Add the option of a setting, as its row has it, with what its help leaves open; a whole
     number unless told.
     """
@@ -128,15 +126,14 @@ def add_setting(
         settings["choices"] = row.choices
     elif " " in row.flag and not {"choices", "type", "action"} & settings.keys():
         settings["type"] = at_least(row.least)
-    option(group, row.flag, row.help.format(*filled), dest=row.request, **settings)
+    group.option(row.flag, row.help.format(*filled), dest=row.request, **settings)
 
 
-def add_sizes(group: argparse._ActionsContainer, *, several_micro_batches: bool = False) -> None:
+def add_sizes(group: Options, *, several_micro_batches: bool = False) -> None:
     """Add the sizes of a training of a language model, and its seed."""
     row = by_key("micro_batch_size")
     if several_micro_batches:
-        option(
-            group,
+        group.option(
             row.flag,
             f"{row.help}, or a list (1,2); the global batch follows",
             type=several(at_least(1)),
@@ -147,18 +144,17 @@ def add_sizes(group: argparse._ActionsContainer, *, several_micro_batches: bool 
         add_setting(group, key)
 
 
-def add_gpus(group: argparse._ActionsContainer, *, sweeps: bool = False) -> None:
+def add_gpus(group: Options, *, sweeps: bool = False) -> None:
     """Add --gpus."""
     row = by_key("num_gpus")
     text = f"{row.help}; several values make a sweep"
     read = one_or_several(at_least(1))
-    option(group, row.flag, text if sweeps else row.help, type=read if sweeps else at_least(1))
+    group.option(row.flag, text if sweeps else row.help, type=read if sweeps else at_least(1))
 
 
-def add_output_dir(group: argparse._ActionsContainer, default: str) -> None:
+def add_output_dir(group: Options, default: str) -> None:
     """Add --output-dir."""
-    option(
-        group,
+    group.option(
         "--output-dir DIR",
         f"write results and logs/ to DIR (default: {default})",
         type=Path,
@@ -166,17 +162,16 @@ def add_output_dir(group: argparse._ActionsContainer, default: str) -> None:
     )
 
 
-def add_bundle(group: argparse._ActionsContainer, text: str) -> None:
+def add_bundle(group: Options, text: str) -> None:
     """Add --bundle."""
-    option(group, "--bundle FILE", text, type=Path)
+    group.option("--bundle FILE", text, type=Path)
     # Of 0.3; it is the default.
-    option(group, "--anonymise", argparse.SUPPRESS)
+    group.option("--anonymise", argparse.SUPPRESS)
 
 
-def add_telemetry(group: argparse._ActionsContainer) -> None:
+def add_telemetry(group: Options) -> None:
     """Add --telemetry."""
-    option(
-        group,
+    group.option(
         "--telemetry on|off",
         "record power, clocks and other programs every second: on, off (default: on)",
         choices=("on", "off"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._parser import Parser, add_output_options
+from tprimat.cli.options._parser import Parser
 
 EPILOG = """\
 Columns are recognized by their headings: GPU, model, precision, sequence length, global batch, GPUs, step time,
@@ -25,8 +25,7 @@ def parser() -> Parser:
         metavar="FILE",
         help="Markdown or text tables, CSV, or Megatron-Bridge's model verification cards",
     )
-    add_output_options(
-        parser,
+    parser.add_output_options(
         quiet="print only the conclusion",
         verbose="print every finding",
         json="print JSON: findings with their rows, exit status",

@@ -11,7 +11,7 @@ from typing import Any
 
 from tprimat.catalog import models
 from tprimat.cli.options import _groups, encdec
-from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
+from tprimat.cli.options._parser import OF_TRAININGS, Group, Parser
 from tprimat.cli.options._training import (
     add_bundle,
     add_gpus,
@@ -29,7 +29,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks import names as framework_names
 from tprimat.frameworks.nemo.defaults import PRESETS
-from tprimat.frameworks.request import EMBEDDED, PRECISIONS, PROFILERS
+from tprimat.frameworks.request import EMBEDDED, PRECISIONS, PROFILERS, BenchmarkOptions
 
 DEFAULT_TIME_LIMIT = "8m"
 """With two minutes to start, a run ends within ten."""
@@ -65,11 +65,11 @@ class BenchmarkParser(Parser):
     """
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse the options; `encdec` says whose they are."""
+        """Parse the options: BenchmarkOptions, or a Namespace of those of the encoder-decoder."""
         words = sys.argv[1:] if args is None else args
         if is_meant(words, os.environ):
             return encdec.parser().parse_args(words)
-        return _groups.with_words_of_nodes(super().parse_args(words, namespace), self)
+        return _groups.with_words_of_nodes(super().parse_args(words, BenchmarkOptions()), self)
 
 
 def parser() -> Parser:
@@ -86,8 +86,7 @@ def parser() -> Parser:
     _groups.add_nodes(parser.add_argument_group("several nodes"))
     _groups.add_nemo(parser.add_argument_group("NeMo (--framework nemo, pretrain_*.py)"))
     _groups.add_search(parser.add_argument_group("tuning"))
-    add_output_options(parser, **OF_TRAININGS)
-    parser.set_defaults(encdec=False)
+    parser.add_output_options(**OF_TRAININGS)
     return parser
 
 
@@ -131,12 +130,12 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     return False
 
 
-def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGroup) -> None:
+def _add_setup(most_used: Group, group: Group) -> None:
     text = f"train {', '.join(models.names())} or all of these, or encdec (default: all)"
     read = names(
         models.names(), "model", (encdec.MODEL, "all"), models.trained_name, models.suggested
     )
-    option(most_used, "--model NAME", text, type=read)
+    most_used.option("--model NAME", text, type=read)
     add_setting(
         most_used,
         "precision",
@@ -145,54 +144,48 @@ def _add_setup(most_used: argparse._ArgumentGroup, group: argparse._ArgumentGrou
         type=names(PRECISIONS, "precision"),
     )
     add_setting(most_used, "framework", type=str)
-    option(
-        most_used,
+    most_used.option(
         "--runs N",
         "run each configuration N times, interleaved (default: 1)",
         type=at_least(1),
         default=1,
     )
-    option(most_used, "--dry-run", "show plan, time and commands; run nothing")
+    most_used.option("--dry-run", "show plan, time and commands; run nothing")
     add_setting(group, "scale", scales.COMMON, type=str)
     add_sizes(group, several_micro_batches=True)
     add_setting(group, "torch_compile")
     for key in EMBEDDED:
         add_setting(group, key)
-    option(
-        group,
+    group.option(
         "--config FILE",
         "use the configuration that --tune wrote to FILE; further options override it",
         type=Path,
     )
-    option(group, "--match RESULT", "reuse the configuration of RESULT", type=Path)
+    group.option("--match RESULT", "reuse the configuration of RESULT", type=Path)
 
 
-def _add_measuring(group: argparse._ArgumentGroup) -> None:
+def _add_measuring(group: Group) -> None:
     add_setting(group, "max_steps", defaults.STEPS_ON_GPU, defaults.STEPS_ON_CPU)
     add_setting(
         group, "time_limit_s", DEFAULT_TIME_LIMIT, type=duration, default=DEFAULT_TIME_LIMIT
     )
-    option(
-        group, "--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds
-    )
+    group.option("--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds)
     add_gpus(group, sweeps=True)
     add_setting(group, "label", type=label)
     add_output_dir(group, "output")
     add_bundle(group, "bundle results, logs and environment into one archive")
-    option(
-        group,
+    group.option(
         "--profile NAME",
         f"profile 4 more steps after the measured ones: {', '.join(PROFILERS)}",
         choices=tuple(PROFILERS),
     )
     add_telemetry(group)
-    option(
-        group, "--training-lines", argparse.SUPPRESS
+    group.option(
+        "--training-lines", argparse.SUPPRESS
     )  # of an older tool: pretrain_*.py and run_benchmark.sh
-    option(group, "--resume", "run only what is missing in the output directory")
-    option(group, "--retry-failed", "like --resume, but also repeat failed runs")
-    option(
-        group,
+    group.option("--resume", "run only what is missing in the output directory")
+    group.option("--retry-failed", "like --resume, but also repeat failed runs")
+    group.option(
         "--only N",
         "run only configuration N (as numbered by --dry-run), e.g. in a job array",
         type=at_least(1),

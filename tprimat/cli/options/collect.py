@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
+from tprimat.cli.options._parser import OF_TRAININGS, Parser
 from tprimat.cli.options._training import add_output_dir
 
 EPILOG = """\
@@ -26,7 +26,7 @@ def parser() -> Parser:
         metavar="JOB",
         help="the id of a job that benchmark --executor slurm submitted, or its directory",
     )
-    option(parser, "--wait", "follow the job until it ends")
+    parser.option("--wait", "follow the job until it ends")
     add_output_dir(parser, "output")
-    add_output_options(parser, **OF_TRAININGS)
+    parser.add_output_options(**OF_TRAININGS)
     return parser

@@ -6,7 +6,8 @@ import argparse
 
 from tprimat.cli.options import _parser
 from tprimat.cli.options._log_values import add_log_values
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Group, Options, Parser
+from tprimat.errors import ExitStatus
 
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4")
 
@@ -59,27 +60,23 @@ def parser() -> Parser:
         ),
     )
     add_overrides(most_used)
-    option(
-        most_used,
+    most_used.option(
         "--reference NAME",
         "baseline (default: the fastest of another vendor, or the second fastest)",
     )
-    option(most_used, "--efficiency", "print MFU, memory, cost, energy and time to train")
-    option(parser, "--model MODEL", "compare only this model")
-    option(parser, "--scaling", "show throughput and efficiency over the number of GPUs")
-    option(
-        parser,
+    most_used.option("--efficiency", "print MFU, memory, cost, energy and time to train")
+    parser.option("--model MODEL", "compare only this model")
+    parser.option("--scaling", "show throughput and efficiency over the number of GPUs")
+    parser.option(
         "--time",
         "show where the wall time goes, and why a system reaches the target sooner",
     )
-    add_output_options(
-        parser,
+    parser.add_output_options(
         quiet="print only the verdict",
         verbose="show all caveats, settings and warnings",
         json="print JSON",
     )
-    option(
-        parser,
+    parser.option(
         "--all",
         "show all caveats, systems, next steps and other results, without further details",
     )
@@ -89,36 +86,32 @@ def parser() -> Parser:
     return parser
 
 
-def _add_reports(group: argparse._ArgumentGroup) -> None:
-    option(
-        group,
+def _add_reports(group: Group) -> None:
+    group.option(
         "--results-dir DIR",
         "directory of the report and the plot, and of the results if no PATH is given (default:"
         " output)",
     )
-    option(
-        group,
+    group.option(
         "--output FILE",
         "plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default:"
         " comparison_plot.png)",
         default=PLOT,
     )
-    option(group, "--no-plot", "write no plot")
-    option(
-        group,
+    group.option("--no-plot", "write no plot")
+    group.option(
         "--mode",
         "best: settings may differ (default); same: fail if any differ",
         type=lambda word: _OLDER_MODES.get(word, word),
         choices=tuple(_OLDER_MODES.values()),
         default="best",
     )
-    option(
-        group,
+    group.option(
         "--target-loss LOSS",
         "steps, tokens and time until the training loss is LOSS or less",
         type=float,
     )
-    option(group, "--enhanced", argparse.SUPPRESS, dest="efficiency")
+    group.option("--enhanced", argparse.SUPPRESS, dest="efficiency")
     add_details(group)
 
 
@@ -131,10 +124,9 @@ def program() -> str:
     return name
 
 
-def add_overrides(parser: argparse._ActionsContainer) -> None:
+def add_overrides(parser: Options) -> None:
     """Add the options for what results don't state: prices and precision."""
-    option(
-        parser,
+    parser.option(
         "--cost NAME=USD",
         "price per GPU-hour, or a range 2.20:3.10; plain numbers apply in the order of the files",
         nargs="+",
@@ -143,10 +135,9 @@ def add_overrides(parser: argparse._ActionsContainer) -> None:
     add_precision(parser)
 
 
-def add_precision(parser: argparse._ActionsContainer) -> None:
+def add_precision(parser: Options) -> None:
     """Add the option for a precision that results don't state."""
-    option(
-        parser,
+    parser.option(
         "--precision NAME=PRECISION",
         f"precision of results that don't state it: {', '.join(PRECISIONS)}; without NAME= for all"
         " of them",
@@ -155,57 +146,53 @@ def add_precision(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_details(group: argparse._ActionsContainer) -> None:
+def add_details(group: Options) -> None:
     """Add the options for the source of the prices, the hardware peak and energy."""
-    option(group, "--cost-source TEXT", "where the prices come from, for the report")
-    option(group, "--cost-date DATE", "date of the prices, for the report")
-    option(
-        group,
+    group.option("--cost-source TEXT", "where the prices come from, for the report")
+    group.option("--cost-date DATE", "date of the prices, for the report")
+    group.option(
         "--peak-tflops TFLOPS",
         "dense peak of the device (default: from its data sheet)",
         type=float,
     )
-    option(
-        group, "--electricity USD", "price per kWh, for the cost of the measured energy", type=float
+    group.option(
+        "--electricity USD", "price per kWh, for the cost of the measured energy", type=float
     )
-    option(
-        group,
+    group.option(
         "--pue RATIO",
         "power usage effectiveness of the data center (default: 1)",
         type=float,
     )
-    option(group, "--energy-from-tdp", "estimate energy from TDP (upper bound)")
+    group.option("--energy-from-tdp", "estimate energy from TDP (upper bound)")
 
 
-def _add_regression_check(group: argparse._ArgumentGroup) -> None:
-    option(
-        group,
+def _add_regression_check(group: Group) -> None:
+    group.option(
         "--baseline PATH",
         "older results, the reference of the check; none if there are none yet",
         nargs="+",
         default=[],
     )
-    option(group, "--candidate PATH", "results to check", nargs="+", default=[])
-    option(
-        group,
+    group.option("--candidate PATH", "results to check", nargs="+", default=[])
+    group.option(
         "--max-slowdown PCT",
         "fail if throughput drops by more than PCT (default: 0%%, if there is no --threshold)",
     )
-    option(group, "--allow-slower PCT", argparse.SUPPRESS, dest="max_slowdown")
-    option(
-        group,
+    group.option("--allow-slower PCT", argparse.SUPPRESS, dest="max_slowdown")
+    group.option(
         "--threshold METRIC=AMOUNT",
         "fail if METRIC worsens by more, e.g. peak_memory_reserved_gb=0.5 or =3%% (repeatable)",
         action="append",
         default=[],
     )
-    option(group, "--allow METRIC=AMOUNT", argparse.SUPPRESS, dest="threshold", action="append")
-    option(
-        group, "--fail-on-inconclusive", "exit with status 6 if more runs are needed (default: 0)"
+    group.option("--allow METRIC=AMOUNT", argparse.SUPPRESS, dest="threshold", action="append")
+    group.option(
+        "--fail-on-inconclusive",
+        f"exit with status {ExitStatus.INCONCLUSIVE:d} if more runs are needed (default:"
+        f" {ExitStatus.OK:d})",
     )
-    option(group, "--summary FILE", "write the result of the check as Markdown, for a pull request")
-    option(
-        group,
+    group.option("--summary FILE", "write the result of the check as Markdown, for a pull request")
+    group.option(
         "--format FORMAT",
         "github: print annotations for GitHub Actions, and append the result to the job summary",
         choices=("text", "github"),

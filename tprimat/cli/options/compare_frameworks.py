@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tprimat.cli.options._log_values import add_log_values
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
 from tprimat.cli.options.compare import add_precision
 
 PLATFORMS = ("amd", "cpu", "cuda", "nvd", "nvidia", "rocm")
@@ -28,42 +28,36 @@ def parser(platform: str | None = None, plot: str = "compare.png") -> Parser:
         ),
         allow_abbrev=True,
     )
-    option(
-        parser,
+    parser.option(
         "--results-dir DIR",
         "directory to read results from (recursively) and write the plot to (default: output)",
         default="output",
     )
-    option(
-        parser,
+    parser.option(
         "--output FILE",
         f"plot file, .png, .svg or .pdf; a bare name lies in --results-dir (default: {plot})",
         default=plot,
     )
     if platform is None:
-        option(
-            parser,
+        parser.option(
             "--platform PLATFORM",
             "compare only nvd, amd or cpu (default: all)",
             choices=PLATFORMS,
         )
-    option(
-        parser,
+    parser.option(
         "--frameworks NAME",
         f"compare only these, by name or short name: {SHORT}",
         nargs="+",
         default=[],
     )
-    option(
-        parser,
+    parser.option(
         "--reference NAME",
         "baseline (default: the fastest of another vendor, or the second fastest)",
     )
-    option(parser, "--model MODEL", "compare only this model")
+    parser.option("--model MODEL", "compare only this model")
     add_precision(parser)
-    option(parser, "--no-plot", "write no plot")
-    add_output_options(
-        parser,
+    parser.option("--no-plot", "write no plot")
+    parser.add_output_options(
         quiet="print only the headline and its certainty",
         verbose="show all caveats, settings, warnings and files",
         json="print JSON, as compare does",

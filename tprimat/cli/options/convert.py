@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tprimat.catalog import models
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
 
 DESCRIPTION = """\
 Convert the weights of a model from Hugging Face's format to NeMo's (import), and
@@ -29,8 +29,7 @@ def parser() -> Parser:
         usage="%(prog)s --model NAME [options] {import,export} SOURCE TARGET",
         epilog=EPILOG,
     )
-    option(
-        parser,
+    parser.option(
         "--model NAME",
         f"set the model: {', '.join(models.names())}",
         type=models.trained_name,
@@ -46,9 +45,8 @@ def parser() -> Parser:
     )
     parser.add_argument("source", nargs="?", help="ORG/NAME on the hub, or a directory")
     parser.add_argument("target", nargs="?", type=Path, help="directory to write")
-    option(parser, "--overwrite", "replace an existing target")
-    add_output_options(
-        parser,
+    parser.option("--overwrite", "replace an existing target")
+    parser.add_output_options(
         False,
         quiet="print only the target path",
         verbose="print source, target and command too",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
 
 DESCRIPTION = """\
 Check this machine: hardware, software, available frameworks, and how to install
@@ -15,14 +15,12 @@ EPILOG = "Exit status: {OK} success, {USAGE} wrong usage."
 def parser() -> Parser:
     """Return the parser of `doctor`."""
     parser = Parser("doctor", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=True)
-    option(
-        parser,
+    parser.option(
         "--output-dir DIR",
         "check this results directory (default: output)",
         default="output",
     )
-    add_output_options(
-        parser,
+    parser.add_output_options(
         False,
         quiet="print only problems",
         verbose="print all versions and settings too",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tprimat.cli.options._log_values import add_log_values
-from tprimat.cli.options._parser import Parser, add_output_options
+from tprimat.cli.options._parser import Parser
 from tprimat.cli.options.compare import add_details, add_overrides
 
 EPILOG = """\
@@ -26,8 +26,7 @@ def parser() -> Parser:
     add_overrides(parser)
     add_details(parser)
     add_log_values(parser, precision=False)
-    add_output_options(
-        parser,
+    parser.add_output_options(
         quiet="print one line per system, with the values that are known",
         verbose="show files and all warnings",
         json="print JSON",

@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option, program
+from tprimat.cli.options._parser import OF_TRAININGS, Group, Parser, program
 from tprimat.cli.options._training import (
     add_gpus,
     add_numbers,
@@ -48,7 +48,7 @@ def parser() -> Parser:
         description=DESCRIPTION,
         epilog=EPILOG,
     )
-    option(parser, "--model NAME", argparse.SUPPRESS, default=MODEL)
+    parser.option("--model NAME", argparse.SUPPRESS, default=MODEL)
     add_numbers(
         parser.add_argument_group("model"),
         ("d-model", 1, "set the model width (default: 128)"),
@@ -68,49 +68,44 @@ def parser() -> Parser:
     )
     precision = group.add_mutually_exclusive_group()
     as_precision = {"dest": "precision", "action": "store_const"}
-    option(precision, "--bf16", "use bf16 mixed precision", const="bf16", **as_precision)
-    option(precision, "--no-amp", "use fp32 without TF32", const="fp32", **as_precision)
-    option(
-        precision,
+    precision.option("--bf16", "use bf16 mixed precision", const="bf16", **as_precision)
+    precision.option("--no-amp", "use fp32 without TF32", const="fp32", **as_precision)
+    precision.option(
         "--precision NAME",
         f"use {', '.join(PRECISIONS)} (default: fp16; fp32 on a CPU)",
         choices=PRECISIONS,
     )
-    option(
-        group, "--seed N", "seed weights and data (default: 1234)", type=at_least(0, LARGEST_SEED)
+    group.option(
+        "--seed N", "seed weights and data (default: 1234)", type=at_least(0, LARGEST_SEED)
     )
     group = parser.add_argument_group("data")
     add_numbers(group, ("num-samples", 1, "set pairs per epoch (default: 65536; 1024 on a CPU)"))
-    option(group, "--full", "generate 30 GB of data")
-    option(group, "--disk", f"store data on disk, in ./{DISK_FOLDER}/")
-    option(group, "--data-dir PATH", "store data on disk, in this directory", type=Path)
+    group.option("--full", "generate 30 GB of data")
+    group.option("--disk", f"store data on disk, in ./{DISK_FOLDER}/")
+    group.option("--data-dir PATH", "store data on disk, in this directory", type=Path)
     add_numbers(
         group,
         ("num-shards", 1, "split data into N files (default: 128 MB each)"),
         ("workers", 1, "use N readers per GPU (default: up to 4; 1 on a CPU)"),
     )
-    option(group, "--drop-caches", "drop the data's page cache before each epoch", default=None)
+    group.option("--drop-caches", "drop the data's page cache before each epoch", default=None)
     _add_measuring(parser.add_argument_group("measurement"))
-    add_output_options(parser, **OF_TRAININGS)
-    parser.set_defaults(encdec=True)
+    parser.add_output_options(**OF_TRAININGS)
     return parser
 
 
-def _add_measuring(group: argparse._ArgumentGroup) -> None:
-    option(group, "--single", "train on one GPU only")
+def _add_measuring(group: Group) -> None:
+    group.option("--single", "train on one GPU only")
     add_gpus(group)
-    option(
-        group,
+    group.option(
         "--runs N",
         "run N times, each in new processes (default: 1)",
         type=at_least(1),
         default=1,
     )
-    option(
-        group, "--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds
-    )
-    option(group, "--time-limit TIME", "stop after TIME, e.g. 90s, 10m, 1h30m", type=duration)
-    option(group, "--label NAME", "name this configuration", type=label)
+    group.option("--cooldown SECONDS", "pause between runs (default: 30; 0 on a CPU)", type=seconds)
+    group.option("--time-limit TIME", "stop after TIME, e.g. 90s, 10m, 1h30m", type=duration)
+    group.option("--label NAME", "name this configuration", type=label)
     add_output_dir(group, "results")
     add_telemetry(group)
-    option(group, "--dry-run", "show the command; run nothing")
+    group.option("--dry-run", "show the command; run nothing")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._parser import Parser, add_output_options
+from tprimat.cli.options._parser import Parser
 
 EPILOG = """\
 A and B are profiler traces of PyTorch (.json, .json.gz), directories with one for each rank, or results with a trace.
@@ -21,8 +21,7 @@ def parser() -> Parser:
     )
     parser.add_argument("before", metavar="A", help="trace of the first system; NAME=PATH names it")
     parser.add_argument("after", metavar="B", help="trace of the second")
-    add_output_options(
-        parser,
+    parser.add_output_options(
         quiet="print only the difference and where to start",
         verbose="print all parts, and the operators behind them",
         json="print JSON: parts, operators, kernels",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
 
 EPILOG = """\
 One row per system, run and step: step time, loss, learning rate, whether the step is steady, segment, line of the log.
@@ -22,11 +22,10 @@ def parser() -> Parser:
         help="result files, logs, directories, globs (default: output)",
     )
     group = parser.add_mutually_exclusive_group(required=True)
-    option(group, "--csv FILE", "write CSV")
-    option(group, "--jsonl FILE", "write a JSON object per line")
-    option(group, "--parquet FILE", "write Parquet (needs pyarrow)")
-    add_output_options(
-        parser,
+    group.option("--csv FILE", "write CSV")
+    group.option("--jsonl FILE", "write a JSON object per line")
+    group.option("--parquet FILE", "write Parquet (needs pyarrow)")
+    parser.add_output_options(
         quiet="print only the file's path",
         verbose="print every file that was loaded or skipped",
         json="print JSON: file, rows, loaded files, notes",

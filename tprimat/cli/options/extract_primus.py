@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tprimat.cli.options._log_values import add_log_values
-from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
+from tprimat.cli.options._parser import OF_TRAININGS, Parser
 from tprimat.cli.options._training import add_bundle
 
 EPILOG = """\
@@ -20,14 +20,14 @@ def parser() -> Parser:
     parser = Parser(
         "extract-primus", description="Import a Primus or Megatron-LM log.", epilog=EPILOG
     )
-    option(parser, "--log-file F", "log file(s), glob, or - for stdin (required)", nargs="+")
-    option(parser, "--label NAME", "name this configuration; becomes part of the file name")
+    parser.option("--log-file F", "log file(s), glob, or - for stdin (required)", nargs="+")
+    parser.option("--label NAME", "name this configuration; becomes part of the file name")
     where = parser.add_mutually_exclusive_group()
-    option(where, "--output FILE", "write the result to FILE")
-    option(where, "--output-dir DIR", "write the result to DIR (default: output)", default="output")
+    where.option("--output FILE", "write the result to FILE")
+    where.option("--output-dir DIR", "write the result to DIR (default: output)", default="output")
     add_bundle(parser, "bundle result, log and environment into one archive")
     add_log_values(parser)
-    add_output_options(
-        parser, **OF_TRAININGS | {"verbose": "print the log's hash and all values of the result"}
+    parser.add_output_options(
+        **OF_TRAININGS | {"verbose": "print the log's hash and all values of the result"}
     )
     return parser

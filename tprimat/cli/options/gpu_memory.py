@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
 
 DESCRIPTION = """\
 Show the memory of each GPU, and the processes that use it. With --kill, stop your own after a confirmation:
@@ -19,10 +19,9 @@ still running.
 def parser() -> Parser:
     """Return the parser of `gpu-memory`."""
     parser = Parser("gpu-memory", description=DESCRIPTION, epilog=EPILOG)
-    option(parser, "--kill", "stop your own processes that use GPU memory")
-    option(parser, "--yes", "skip the confirmation of --kill")
-    add_output_options(
-        parser,
+    parser.option("--kill", "stop your own processes that use GPU memory")
+    parser.option("--yes", "skip the confirmation of --kill")
+    parser.add_output_options(
         False,
         quiet="print only the processes, one per line",
         verbose="print full command lines and which processes can be stopped",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
 from tprimat.cli.options._training import add_gpus, add_output_dir
 
 DESCRIPTION = """\
@@ -22,11 +22,10 @@ torch, {TRAINING_FAILED} a measurement failed.
 def parser() -> Parser:
     """Return the parser of `preflight`."""
     parser = Parser("preflight", description=DESCRIPTION, epilog=EPILOG)
-    option(parser, "--quick", "measure for seconds instead of minutes")
+    parser.option("--quick", "measure for seconds instead of minutes")
     add_gpus(parser)
     add_output_dir(parser, "output")
-    add_output_options(
-        parser,
+    parser.add_output_options(
         quiet="print only the path of the file",
         verbose="also print every device, message size and progress",
         json="print JSON: the content of the file, its path, exit status",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
 from tprimat.frameworks import by_name
 from tprimat.frameworks.primus import DEFAULT_PRECISION
 
@@ -28,22 +28,19 @@ def parser() -> Parser:
     parser.add_argument(
         "config", nargs="?", type=Path, metavar="FILE", help="configuration file (PRIMUS_CONFIG)"
     )
-    option(
-        parser,
+    parser.option(
         "--model NAME",
         f"use Primus' own file: {', '.join(PRIMUS.models)} (default: {PRIMUS.models[0]})",
     )
-    option(
-        parser,
+    parser.option(
         "--precision NAME",
         f"use {', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})",
         choices=PRIMUS.precisions,
     )
-    option(parser, "--gpus N", "use N GPUs (GPUS_PER_NODE; default: all)", type=int)
-    option(parser, "--primus-path DIR", "set the Primus directory (PRIMUS_PATH)", type=Path)
-    option(parser, "--against RESULT", "show differences from this result", type=Path)
-    add_output_options(
-        parser,
+    parser.option("--gpus N", "use N GPUs (GPUS_PER_NODE; default: all)", type=int)
+    parser.option("--primus-path DIR", "set the Primus directory (PRIMUS_PATH)", type=Path)
+    parser.option("--against RESULT", "show differences from this result", type=Path)
+    parser.add_output_options(
         False,
         quiet="print only the values, or the differences",
         verbose="print all parameters and the command line too",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tprimat.cli.options._log_values import add_log_values
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
 from tprimat.cli.options._training import at_least
 from tprimat.cli.options.compare import add_precision
 
@@ -31,19 +31,17 @@ def parser() -> Parser:
         metavar="PATH",
         help="results, logs, bundles, directories, or globs (default: output)",
     )
-    option(parser, "--gpus N", "number of GPUs to project to", type=at_least(1), required=True)
-    option(
-        parser,
+    parser.option("--gpus N", "number of GPUs to project to", type=at_least(1), required=True)
+    parser.option(
         "--batch N",
         "global batch at N GPUs (default: the common global batch, else the batch per GPU of the"
         " nearest GPU count)",
         type=at_least(1),
     )
-    option(parser, "--model MODEL", "project only this model")
+    parser.option("--model MODEL", "project only this model")
     add_precision(parser)
     add_log_values(parser, precision=False)
-    add_output_options(
-        parser,
+    parser.add_output_options(
         quiet="print only the projection",
         verbose="also show every caveat and what is not covered",
         json="print JSON: projections, their sizes, exit status",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
 
 EPILOG = """\
 The site needs no server and no network: open its index.html, or copy the directory to any static host. It has the
@@ -32,10 +32,9 @@ def parser() -> Parser:
             "your results, logs, bundles, directories, or globs; NAME=PATH adds a name to a result"
         ),
     )
-    option(parser, "--output-dir DIR", "directory of the site (default: site)", default="site")
-    option(parser, "--results-only", "exclude results published by others")
-    add_output_options(
-        parser,
+    parser.option("--output-dir DIR", "directory of the site (default: site)", default="site")
+    parser.option("--results-only", "exclude results published by others")
+    parser.add_output_options(
         False,
         quiet="print only the path of the first page",
         verbose="print every file that was skipped and every note",

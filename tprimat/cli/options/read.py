@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tprimat.cli.options._log_values import add_log_values, add_mapping
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
 from tprimat.cli.options._training import add_bundle, at_least
 
 EPILOG = """\
@@ -28,14 +28,13 @@ def parser() -> Parser:
         nargs="*",
         help="log files, directories, globs, bundles, or - for stdin (default: logs found here)",
     )
-    option(parser, "--output-dir DIR", "write results to DIR (default: output)", default="output")
-    option(parser, "--label NAME", "name this configuration; becomes part of file names")
+    parser.option("--output-dir DIR", "write results to DIR (default: output)", default="output")
+    parser.option("--label NAME", "name this configuration; becomes part of file names")
     add_bundle(parser, "bundle results, logs and environment into one archive")
     add_mapping(parser)
-    option(parser, "--jobs N", "read N files in parallel (default: one per CPU)", type=at_least(1))
+    parser.option("--jobs N", "read N files in parallel (default: one per CPU)", type=at_least(1))
     add_log_values(parser)
-    add_output_options(
-        parser,
+    parser.add_output_options(
         quiet="print only result paths, one per line",
         verbose="print every run, its sources, and skipped files",
         json="print JSON: results, skipped files, exit status",

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tprimat.cli.options._parser import OF_TRAININGS, Parser, add_output_options, option
+from tprimat.cli.options._parser import OF_TRAININGS, Parser
 from tprimat.cli.options._training import add_bundle, add_sizes, at_least, seconds
 from tprimat.errors import UsageError
 from tprimat.frameworks import by_name
@@ -60,51 +60,47 @@ def parser() -> Parser:
         epilog=EPILOG,
     )
     what = parser.add_argument_group("model and configuration")
-    option(
-        what,
+    what.option(
         "--model NAME",
         f"train {', '.join(PRIMUS.models)} or all (default: %(default)s)",
         default="all",
     )
-    option(what, "--config FILE", "use your own configuration (PRIMUS_CONFIG)", type=Path)
-    option(
-        what,
+    what.option("--config FILE", "use your own configuration (PRIMUS_CONFIG)", type=Path)
+    what.option(
         "--precision NAME",
         f"use {', '.join(PRIMUS.precisions)} (default: {DEFAULT_PRECISION})",
         choices=PRIMUS.precisions,
     )
-    option(what, "--match RESULT", "reuse batch, parallelism and precision of RESULT", type=Path)
+    what.option("--match RESULT", "reuse batch, parallelism and precision of RESULT", type=Path)
     add_sizes(what)
     how = parser.add_argument_group("measurement")
-    option(how, "--primus-path DIR", "set the Primus directory (PRIMUS_PATH)", type=Path)
+    how.option("--primus-path DIR", "set the Primus directory (PRIMUS_PATH)", type=Path)
     text = f"train N steps (TRAIN_ITERS; default: {DEFAULT_ITERATIONS}, a smoke test)"
     iterations = _of_environment("TRAIN_ITERS", DEFAULT_ITERATIONS)
-    option(how, "--train-iters N", text, type=at_least(1), default=iterations)
+    how.option("--train-iters N", text, type=at_least(1), default=iterations)
     runs = _of_environment("RUNS", 1)
-    option(
-        how,
+    how.option(
         "--runs N",
         "run each configuration N times (RUNS; default: 1)",
         type=at_least(1),
         default=runs,
     )
-    option(how, "--gpus N", "use N GPUs (GPUS_PER_NODE; default: all)", type=at_least(1))
-    option(
-        how,
+    how.option("--gpus N", "use N GPUs (GPUS_PER_NODE; default: all)", type=at_least(1))
+    how.option(
         "--launcher NAME",
         f"start with {' or '.join(LAUNCHERS)} (default: the newer)",
         choices=LAUNCHERS,
     )
-    option(how, "--cooldown SECONDS", "pause between runs (default: 30 on a GPU)", type=seconds)
-    option(how, "--exit-after SECONDS", "let Megatron stop after SECONDS", type=seconds)
-    option(how, "--time-limit SECONDS", "kill a run after SECONDS (default: none)", type=seconds)
-    option(how, "--dry-run", "check and show the commands; run nothing")
+    how.option("--cooldown SECONDS", "pause between runs (default: 30 on a GPU)", type=seconds)
+    how.option("--exit-after SECONDS", "let Megatron stop after SECONDS", type=seconds)
+    how.option("--time-limit SECONDS", "kill a run after SECONDS (default: none)", type=seconds)
+    how.option("--dry-run", "check and show the commands; run nothing")
     where = parser.add_argument_group("results")
-    option(where, "--label NAME", "name this configuration; becomes part of the file name")
+    where.option("--label NAME", "name this configuration; becomes part of the file name")
     text = "write results to DIR (default: output)"
-    option(where, "--output-dir DIR", text, type=Path, default=Path("output"))
+    where.option("--output-dir DIR", text, type=Path, default=Path("output"))
     add_bundle(where, "bundle result, log and environment into one archive")
-    add_output_options(parser, **OF_TRAININGS)
+    parser.add_output_options(**OF_TRAININGS)
     return parser
 
 

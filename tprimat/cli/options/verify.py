@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._parser import Parser, add_output_options
+from tprimat.cli.options._parser import Parser
 
 EPILOG = """\
 The logs in the bundle are read again, and every step and setting in them is compared with the results; the metrics are
@@ -31,8 +31,7 @@ def parser() -> Parser:
     parser.add_argument(
         "bundle", metavar="BUNDLE", help="archive written by --bundle (.tar.gz, .tgz, .zip)"
     )
-    add_output_options(
-        parser,
+    parser.add_output_options(
         False,
         quiet="print only the conclusion",
         verbose="print every difference",

@@ -6,7 +6,8 @@ import argparse
 import re
 
 from tprimat.cli.options._log_values import add_log_values, add_mapping
-from tprimat.cli.options._parser import Parser, add_output_options, option
+from tprimat.cli.options._parser import Parser
+from tprimat.errors import ExitStatus
 
 EPILOG = """\
 In a terminal the display is updated in place; otherwise a line is printed every minute and at every event: the warm-up
@@ -31,27 +32,24 @@ def parser() -> Parser:
     parser.add_argument(
         "log", metavar="LOG", help="a log file that grows, a directory of logs, or - for stdin"
     )
-    option(parser, "--baseline PATH", "results or a log to compare with while it runs")
-    option(
-        parser,
+    parser.option("--baseline PATH", "results or a log to compare with while it runs")
+    parser.option(
         "--until-ci PCT",
         "stop once the within-run interval is at most ± PCT, e.g. 1%%",
         type=_percent,
     )
-    option(
-        parser,
+    parser.option(
         "--max-slowdown PCT",
-        "stop with status 1 if more than PCT slower than --baseline, or than earlier in this run",
+        f"stop with status {ExitStatus.SLOWER:d} if more than PCT slower than --baseline, or than"
+        " earlier in this run",
         type=_percent,
     )
-    option(
-        parser,
+    parser.option(
         "--max-stall SECONDS",
-        "stop with status 5 if no step is logged for this long",
+        f"stop with status {ExitStatus.TRAINING_FAILED:d} if no step is logged for this long",
         type=_seconds,
     )
-    option(
-        parser,
+    parser.option(
         "--interval SECONDS",
         "time between two readings of the log (default: 2)",
         type=_seconds,
@@ -59,8 +57,7 @@ def parser() -> Parser:
     )
     add_mapping(parser)
     add_log_values(parser)
-    add_output_options(
-        parser,
+    parser.add_output_options(
         quiet="print only events and the final line",
         verbose="print a line for every step",
         json="print a JSON object every minute and at the end",
@@ -69,10 +66,10 @@ def parser() -> Parser:
 
 
 def _percent(text: str) -> float:
-    found = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+) ?%?", text.strip())
-    if not found or not 0 < float(found[1]) < 100:
+    percent = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+) ?%?", text.strip())
+    if not percent or not 0 < float(percent[1]) < 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage between 0 and 100")
-    return float(found[1]) / 100
+    return float(percent[1]) / 100
 
 
 def _seconds(text: str) -> float:

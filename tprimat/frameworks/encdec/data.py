@@ -63,9 +63,9 @@ class ShardReader:
         tokens = np.empty((count, self._pairs.tokens), dtype="<i4")
         filled = 0
         while filled < count:
-            place = bisect.bisect_right(self._starts, position) - 1
-            shard = self._order[place]
-            within = position - self._starts[place]
+            index = bisect.bisect_right(self._starts, position) - 1
+            shard = self._order[index]
+            within = position - self._starts[index]
             stretch = tokens[filled : filled + shard.samples - within]
             self._copy(shard, within * self._pairs.bytes, stretch)
             filled += len(stretch)

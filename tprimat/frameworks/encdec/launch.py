@@ -113,11 +113,11 @@ class Resolver(resolve.Resolver):
                 " fewer"
             )
         steps = requested.all_epochs * (samples // request.global_batch_size)
-        known = {**vars(request), "scale": requested.sizes, "shape": None, "steps": steps}
-        known |= {
+        fields = {**vars(request), "scale": requested.sizes, "shape": None, "steps": steps}
+        fields |= {
             field.name: getattr(requested, field.name) for field in dataclasses.fields(Settings)
         }
-        return EncDecRequest(**known, num_samples=samples, num_shards=num_shards, workers=workers)
+        return EncDecRequest(**fields, num_samples=samples, num_shards=num_shards, workers=workers)
 
     def samples(self, request: Request, full: int) -> int:
         """Return how many sequence pairs there are, `full` for --full; note where an epoch leaves
@@ -240,16 +240,17 @@ class EncDec(Loop[EncDecRequest]):
             share = "" if mfu is None else f", MFU {mfu:.1f} %{doubt}"
             rows.append(("achieved", f"{tflops:.3g} TFLOP/s a {per}{share}"))
         if "delivered_gb_per_second" in native:
-            delivered, read, written = (
-                units.UNKNOWN if name not in native else f"{units.size(native[name] * GB)}/s"
-                for name in (
-                    "delivered_gb_per_second",
-                    "read_gb_per_second_per_worker",
-                    "written_gb_per_second",
-                )
-            )
+            delivered = _rate(native.get("delivered_gb_per_second"))
+            read = _rate(native.get("read_gb_per_second_per_worker"))
+            written = _rate(native.get("written_gb_per_second"))
             rows.append(("storage", f"{delivered} consumed, {read} per reader, {written} written"))
         return rows
+
+
+def _rate(gb_per_second: float | None) -> str:
+    if gb_per_second is None:
+        return units.UNKNOWN
+    return f"{units.size(gb_per_second * GB)}/s"
 
 
 LAUNCHER = EncDec()

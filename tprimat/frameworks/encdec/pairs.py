@@ -64,14 +64,11 @@ class Pairs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         leaves a rest.
         """
         share, longer = divmod(self.num_samples, self.num_shards)
-        return [
-            Shard(
-                f"shard_{index:04d}.bin",
-                index * share + min(index, longer),
-                share + (index < longer),
-            )
-            for index in range(self.num_shards)
-        ]
+        shards = []
+        for index in range(self.num_shards):
+            first = index * share + min(index, longer)
+            shards.append(Shard(f"shard_{index:04d}.bin", first, share + (index < longer)))
+        return shards
 
     def rows(self, first: int, count: int) -> NDArray[np.int32]:
         """Return the pairs first, first + 1, …; shape (count, 2 × seq_len + 1): the source, then

@@ -127,7 +127,9 @@ class RequestedEncDec(RequestedConfig, Settings):
     def __init__(self, **stated: Any) -> None:
         super().__init__(**stated)
         if self.d_model % self.nhead:
-            divisors = [each for each in range(1, self.d_model + 1) if self.d_model % each == 0]
+            divisors = [
+                number for number in range(1, self.d_model + 1) if self.d_model % number == 0
+            ]
             above = bisect.bisect(divisors, self.nhead)
             nearest = " or ".join(map(str, divisors[above - 1 : above + 1]))
             raise refused(

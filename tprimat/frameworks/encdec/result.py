@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from tprimat import units
 from tprimat.frameworks.encdec import shards
 from tprimat.frameworks.encdec.pairs import IN_MEMORY, ON_DISK
@@ -19,7 +17,7 @@ from tprimat.record.loop import LoopRecorder
 from tprimat.record.progress import reporter
 from tprimat.record.ranks import Process
 from tprimat.results.account import Timing
-from tprimat.results.fields import Figures
+from tprimat.results.fields import Figures, known_values
 from tprimat.results.run import MemoryMetrics, Run
 from tprimat.units import GB, round_figure
 
@@ -129,7 +127,7 @@ class EpochRecorder(LoopRecorder):
     def total(self) -> Epoch:
         """The measured epochs together; zeros if there are none."""
         epochs = self.measured
-        sums = (sum(epoch[place] or 0 for epoch in epochs) for place in range(5))
+        sums = (sum(epoch[index] or 0 for epoch in epochs) for index in range(5))
         return Epoch._make(
             (*sums, *((epochs[0].began, epochs[-1].ended) if epochs else (0.0, 0.0)), None, None)
         )
@@ -157,14 +155,13 @@ class EpochRecorder(LoopRecorder):
                 "reading_workers": request.workers * request.num_gpus,
             }
         parts = {"data_wait_s": total.data_wait_s, "compute_s": total.wall_s - total.data_wait_s}
-        return msgspec.structs.replace(
-            run,
+        return run.but(
             memory_metrics=self.memory or run.memory_metrics,
             native_metrics={**_rounded(metrics)},
             breakdown=_rounded(
                 {name: part / total.steps for name, part in parts.items()} if total.steps else {}
             ),
-            epochs=tuple(self.stored(*each) for each in enumerate(self.epochs, 1)),
+            epochs=tuple(self.stored(*numbered) for numbered in enumerate(self.epochs, 1)),
         )
 
     def stored(self, number: int, epoch: Epoch) -> Figures:
@@ -254,11 +251,11 @@ def cache_notes(shares: Sequence[float | None]) -> list[Note]:
     """Return what the page cache did to a training, from the share of the data in it before each
     measured epoch.
     """
-    known = [share for share in shares if share is not None]
-    if len(known) < len(shares):
+    read = known_values(shares)
+    if len(read) < len(shares):
         return [Note("page-cache-unknown")]
-    if known and max(known) > page_cache.MIN_SHARE:
-        return [Note("page-cache-helped", {"share": _share(max(known))})]
+    if read and max(read) > page_cache.MIN_SHARE:
+        return [Note("page-cache-helped", {"share": _share(max(read))})]
     return []
 
 

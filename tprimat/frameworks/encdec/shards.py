@@ -143,9 +143,10 @@ def _prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
     elif manifest is not None:
         before = msgspec.structs.asdict(manifest.contents)
         now = msgspec.structs.asdict(pairs)
-        changes = [
-            f"{name} {before[name]}, now {now[name]}" for name in now if before[name] != now[name]
-        ]
+        changes = []
+        for name, value in now.items():
+            if before[name] != value:
+                changes.append(f"{name} {before[name]}, now {value}")
         say(f"{folder}: data set regenerated with new parameters ({', '.join(changes)})")
     missing = [shard for shard in pairs.shards() if shard.name not in sound]
     stale = sorted(there - set(sound))

@@ -12,10 +12,8 @@ import math
 import os
 from typing import Any
 
-import msgspec
-
+from tprimat.catalog import shapes
 from tprimat.notes import Note, NoteValue, noted
-from tprimat.record import shapes
 from tprimat.record.describe import (
     number,
     of_fp32,
@@ -71,8 +69,7 @@ def describe(trainer: Any, module: Any, platform: Platform, stated: TrainingConf
     return Run(
         framework="nemo" if is_nemo else "lightning",
         model_config=shape,
-        training_config=msgspec.structs.replace(
-            sizes,
+        training_config=sizes.but(
             max_steps=planned_steps(trainer),
             num_gpus=_count(trainer, "world_size"),
             precision=precision,
@@ -159,7 +156,7 @@ def _sizes(
             why = "neither an argument nor in the trainer's configuration; "
             notes.append(argument_missing(name, name, "BenchmarkCallback", why))
     sizes = TrainingConfig(global_batch_size=whole, micro_batch_size=micro, sequence_length=length)
-    return sizes, msgspec.structs.replace(parallelism, gradient_accumulation_steps=accumulation)
+    return sizes, parallelism.but(gradient_accumulation_steps=accumulation)
 
 
 def _precision(
@@ -193,8 +190,7 @@ def _optimizer(trainer: Any) -> Optimizer:
     if not optimizers:
         return Optimizer()
     schedules = getattr(trainer, "lr_scheduler_configs", None) or []
-    return msgspec.structs.replace(
-        optimizer_settings(optimizers[0]),
+    return optimizer_settings(optimizers[0]).but(
         schedule=type(schedules[0].scheduler).__name__ if schedules else "constant",
         gradient_clipping=number(getattr(trainer, "gradient_clip_val", None)),
     )

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import torch
 
 from tprimat.frameworks.loops import cross_entropy, half_linear, recipe
@@ -92,7 +91,7 @@ def prepare(training: Recipe, process: Process) -> Prepared:
     setup = stated(training.setup(), seconds, problem, is_chunked=request.compiled)
     if checkpointed and request.recomputation != "full":
         notes = noted((*setup.notes, Note("activations-recomputed")))
-        setup = msgspec.structs.replace(setup, notes=notes)
+        setup = setup.but(notes=notes)
     return Prepared(training, module, setup)
 
 
@@ -101,8 +100,7 @@ def stated(setup: Run, seconds: float | None, problem: Note | None, *, is_chunke
     it is not.
     """
     is_compiled = seconds is not None and problem is None
-    return msgspec.structs.replace(
-        setup,
+    return setup.but(
         framework_config=setup.framework_config
         | {"torch_compile": is_compiled, "chunked_cross_entropy": is_chunked},
         native_metrics={COMPILE_TIME: round(seconds, 3)}

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-import msgspec
 import torch
 
 from tprimat.frameworks.loops import compile_and_fit, processes, recipe
@@ -85,9 +84,7 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
             max_steps=request.steps,
             precision=request.precision,
             precision_detail=engine.precision_detail,
-            setup=msgspec.structs.replace(
-                setup,
-                # Its steps include what those of a framework do.
+            setup=setup.but(  # Its steps include what those of a framework do.
                 timing=Timing(covers=COVERS),
                 # What no framework's object shows.
                 optimizer=Optimizer(

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tprimat.analysis.traces.breakdown import Breakdown, breakdown_of
 from tprimat.frameworks import profiling
 from tprimat.frameworks.loops.time_limit import TimeLimit
@@ -195,8 +193,7 @@ class Window:
         # From the attempt on: starting a profiler takes time too.
         steps = tuple(step for step in run.steps if step > self._opened_at)
         problems = [*self._doubts, *([] if self._problem is None else [self._problem])]
-        return msgspec.structs.replace(
-            run,
+        return run.but(
             profile={**run.profile, **self.traces},
             profiled_steps=steps,
             notes=noted((*run.notes, *problems)),

@@ -321,10 +321,13 @@ def adamw(
     trained = [parameter for parameter in module.parameters() if parameter.requires_grad]
     groups = [
         {
-            "params": [each for each in trained if each.dim() >= 2],
+            "params": [parameter for parameter in trained if parameter.dim() >= 2],
             "weight_decay": settings.weight_decay,
         },
-        {"params": [each for each in trained if each.dim() < 2], "weight_decay": 0.0},
+        {
+            "params": [parameter for parameter in trained if parameter.dim() < 2],
+            "weight_decay": 0.0,
+        },
     ]
     return torch.optim.AdamW(
         groups,

@@ -51,12 +51,14 @@ class Resolver(nemo.Resolver):
         candidates = rows + general if self.preset == FOR_SPEED else general
         row = next((row for row in candidates if precision in row.precisions), None)
         if row is None:
-            known = dict.fromkeys(name for candidate in candidates for name in candidate.precisions)
+            precisions = dict.fromkeys(
+                name for candidate in candidates for name in candidate.precisions
+            )
             where = f" on {self.gpu}" if self.gpu else ""
             raise UsageError(
                 f"Megatron-Bridge has no recipe for {self.model.title} in"
                 f" {precision.upper()}{where}",
-                hint=f"available: {', '.join(known)}",
+                hint=f"available: {', '.join(precisions)}",
                 heading="precision",
             )
         self.recipe = row.source

@@ -36,14 +36,9 @@ def build(request: Request) -> Any:
     """
     write_configuration(request)
     name = request.recipe or ""
-    make = next(
-        (
-            found
-            for each in PACKAGES
-            if (found := getattr(importlib.import_module(each), name, None))
-        ),
-        None,
-    )
+    make = None
+    for package in PACKAGES:
+        make = make or getattr(importlib.import_module(package), name, None)
     if make is None:
         raise UsageError(f"this Megatron-Bridge has no recipe {name}", heading="no-framework")
     config = make()

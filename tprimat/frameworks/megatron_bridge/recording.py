@@ -11,13 +11,12 @@ import math
 import os
 from typing import Any
 
-import msgspec
-
+from tprimat.catalog import shapes
 from tprimat.frameworks.loops import processes, profiled
 from tprimat.frameworks.loops.time_limit import TimeLimit
 from tprimat.frameworks.nemo.described import optimizer_of, settings_of, shape_and_scale
 from tprimat.frameworks.request import MOCK, Request
-from tprimat.record import ranks, shapes
+from tprimat.record import ranks
 from tprimat.record.describe import number
 from tprimat.record.options import Benchmark
 from tprimat.record.outcome import stopped_by
@@ -111,9 +110,7 @@ class BridgeBenchmark(Benchmark):
         """Add the settings that ran, and mark the profiled steps."""
         shape, scale = shape_and_scale(run.model_config, self.request)
         return self._window.noted(
-            msgspec.structs.replace(
-                run, framework_config=self._settings, model_config=shape, scale=scale
-            )
+            run.but(framework_config=self._settings, model_config=shape, scale=scale)
         )
 
 

@@ -19,8 +19,6 @@ import os
 import struct
 from pathlib import Path
 
-import msgspec
-
 from tprimat import files
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.loops.tokens import TokenSource
@@ -58,7 +56,7 @@ def described(request: Request) -> Data:
     if request.data != TOKENS:
         return Data(kind=MOCK)
     data = recipe.of(request).source.described(_sequences(request), request.sequence_length)
-    return msgspec.structs.replace(data, kind=TOKENS)
+    return data.but(kind=TOKENS)
 
 
 def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int) -> None:
@@ -71,7 +69,7 @@ def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int)
     import numpy as np
     from filelock import FileLock
 
-    _, kind, code = next(each for each in TYPES if source.vocab_size < each[0])
+    _, kind, code = next(row for row in TYPES if source.vocab_size < row[0])
     tokens_path = Path(f"{prefix}.bin")
     index_path = Path(f"{prefix}.idx")
     size = sequences * length * int(kind[2])

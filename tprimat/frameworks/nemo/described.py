@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.catalog import models
 from tprimat.frameworks import scales
 from tprimat.frameworks.loops.recipe import shape_of
@@ -48,7 +46,7 @@ def shape_and_scale(config: ModelConfig, request: Request) -> tuple[ModelConfig,
         return requested, request.scale
     is_complete = all(getattr(config, size) is not None for size in SIZES)
     counted = scales.parameters(models.by_name(request.model), config) if is_complete else None
-    return msgspec.structs.replace(config, num_parameters=counted), scales.OTHER
+    return config.but(num_parameters=counted), scales.OTHER
 
 
 def optimizer_of(recorded: Optimizer, config: Any) -> Optimizer:
@@ -61,9 +59,7 @@ def optimizer_of(recorded: Optimizer, config: Any) -> Optimizer:
     if name == "adam" and getattr(config, "decoupled_weight_decay", True):
         name = "AdamW"
     clipping = getattr(config, "clip_grad", None)
-    return msgspec.structs.replace(
-        recorded, name=name, gradient_clipping=float(clipping) if clipping else None
-    )
+    return recorded.but(name=name, gradient_clipping=float(clipping) if clipping else None)
 
 
 def settings_of(

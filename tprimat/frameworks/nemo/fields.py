@@ -67,7 +67,7 @@ def parsed(text: str) -> Any:
 def fields(owner: Any) -> list[str]:
     """Return the names of what a configuration can be given; none for anything else."""
     if isinstance(owner, (list, tuple)):
-        return [str(index) for index in range(len(owner))]
+        return list(map(str, range(len(owner))))
     target = getattr(owner, "__fn_or_cls__", None)
     if target is None:
         return []
@@ -78,23 +78,21 @@ def fields(owner: Any) -> list[str]:
             parameters = inspect.signature(kind).parameters.values()
         except (TypeError, ValueError):
             continue
-        names += [
-            parameter.name
-            for parameter in parameters
-            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        ]
+        for parameter in parameters:
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                names.append(parameter.name)
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             break
     return list(dict.fromkeys(names))
 
 
 def _check(owner: Any, part: str, before: list[str], setting: str) -> None:
-    known = fields(owner)
+    stated = fields(owner)
     where = ".".join(before) or "the recipe"
-    if not known:
+    if not stated:
         raise _refusal(f"{setting}: {where} has no fields: set it as a whole, or leave it")
-    if part not in known:
-        meant = suggestion(part, known, f"it has {', '.join(known[:8])}, …", most=3, cutoff=0.5)
+    if part not in stated:
+        meant = suggestion(part, stated, f"it has {', '.join(stated[:8])}, …", most=3, cutoff=0.5)
         raise _refusal(f"{setting}: {where} has no field {part!r}: {meant}")
 
 

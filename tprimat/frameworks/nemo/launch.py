@@ -122,9 +122,9 @@ def environment(request: Request) -> dict[str, str]:
         # By its configuration, or by a field that the user has set.
         if request.cuda_graphs or any("cuda_graph" in setting for setting in request.settings):
             if SEGMENTS in os.environ.get(ALLOCATOR, ""):
-                settings[ALLOCATOR] = ",".join(
-                    each for each in os.environ[ALLOCATOR].split(",") if each != SEGMENTS
-                )
+                options = os.environ[ALLOCATOR].split(",")
+                kept = [option for option in options if option != SEGMENTS]
+                settings[ALLOCATOR] = ",".join(kept)
         elif ALSO_ALLOCATOR not in os.environ:
             settings[ALLOCATOR] = os.environ.get(ALLOCATOR, SEGMENTS)
     return settings

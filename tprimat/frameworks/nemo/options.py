@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 
 from tprimat.catalog import gpus
 from tprimat.catalog.gpus import Gpu
 from tprimat.errors import UsageError
 from tprimat.frameworks.nemo.defaults import CLASSIC
-from tprimat.frameworks.request import TOKENS, Device
+from tprimat.frameworks.request import TOKENS, BenchmarkOptions, Device
 from tprimat.machine.host import is_emulated
 from tprimat.settings.rows import DIVISION, by_key
 from tprimat.text import suggestion
@@ -25,7 +24,7 @@ GPUS_OF_A_NODE = 8
 """Where it isn't said and can't be seen: what machines of this kind commonly have."""
 
 
-def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
+def check(framework: str, divides: bool, options: BenchmarkOptions) -> None:
     """Raise UsageError for options that a framework has no use for."""
     first = next((name for name in SETTINGS if getattr(options, name)), None)
     given = own_option(options) if divides else first and by_key(first).option
@@ -39,7 +38,7 @@ def check(framework: str, divides: bool, options: argparse.Namespace) -> None:
         )
 
 
-def own_option(options: argparse.Namespace) -> str | None:
+def own_option(options: BenchmarkOptions) -> str | None:
     """Return an option, with its value, that NeMo alone takes; None if there is none."""
     values = (("preset", CLASSIC), ("data", TOKENS))
     return next(
@@ -52,7 +51,7 @@ def under_torchrun() -> bool:
     return "TORCHELASTIC_RUN_ID" in os.environ and "WORLD_SIZE" in os.environ
 
 
-def device(here: Device, options: argparse.Namespace, notes: list[str]) -> Device:
+def device(here: Device, options: BenchmarkOptions, notes: list[str]) -> Device:
     """Return the device that will train, which needn't be this one for a dry run."""
     if options.gpu is None:
         if here.platform != "cpu" or not options.dry_run or is_emulated():
@@ -75,7 +74,7 @@ def _card(name: str) -> Gpu:
     if exact := [gpu for gpu in cards if gpus.is_called(gpu, name)]:
         return exact[0]
     names = list(dict.fromkeys(gpu.short_name for gpu in cards))
-    longer = [each for each in names if name.lower() in each.lower()]
+    longer = [card for card in names if name.lower() in card.lower()]
     meant = suggestion(
         name,
         () if longer else names,

@@ -95,7 +95,7 @@ def lines(node: Any, path: str = "") -> Iterator[str]:
         yield f"{path or 'recipe'} = {kind.__module__}.{kind.__qualname__}"
         for name, value in arguments.items():
             yield from lines(value, f"{path}.{name}" if path else name)
-    elif isinstance(node, (list, tuple)) and any(hasattr(each, "__arguments__") for each in node):
+    elif isinstance(node, (list, tuple)) and any(hasattr(item, "__arguments__") for item in node):
         for index, value in enumerate(node):
             yield from lines(value, f"{path}.{index}")
     else:

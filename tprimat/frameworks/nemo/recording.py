@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from tprimat.frameworks.loops.processes import vote_of_the_first
 from tprimat.frameworks.loops.requested import RequestedBenchmark
 from tprimat.frameworks.nemo import data
@@ -52,14 +50,11 @@ class NemoBenchmark(RequestedBenchmark):
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """Start the first step; NeMo has made its own changes by now."""
         self._native = {}
-        self._timer = next(
-            (
-                callback.timer
-                for callback in trainer.callbacks
-                if type(callback).__name__ == "TimingCallback"
-            ),
-            None,
-        )
+        self._timer = None
+        for callback in trainer.callbacks:
+            if type(callback).__name__ == "TimingCallback":
+                self._timer = callback.timer
+                break
         owners = getattr(pl_module, "config", None), getattr(trainer.strategy, "ddp_config", None)
         self._settings = dict(settings_of(("model.config", "trainer.strategy.ddp"), owners))
         self._optimizer = getattr(getattr(pl_module, "optim", None), "config", None)
@@ -82,10 +77,9 @@ class NemoBenchmark(RequestedBenchmark):
         run = super().completed(run)
         native = dict(run.native_metrics)
         if self._native and run.steps:
-            native[NATIVE] = tuple(self._native.get(step) for step in run.steps)
+            native[NATIVE] = tuple(map(self._native.get, run.steps))
         shape, scale = shape_and_scale(run.model_config, self.request)
-        return msgspec.structs.replace(
-            run,
+        return run.but(
             native_metrics=native,
             framework_config=self._settings,
             model_config=shape,

@@ -49,7 +49,7 @@ def preflight(
 def _of_installation(request: PrimusTraining, machine: Machine, environ: Environ) -> Iterator[str]:
     root = request.installation.path
     backend = request.configuration.framework or ""
-    if not any(environ.get(name) for name in ("BACKEND_PATH", f"{backend.upper()}_PATH")):
+    if not any(map(environ.get, ("BACKEND_PATH", f"{backend.upper()}_PATH"))):
         # A clone without its submodules has an empty directory for each.
         folders = [root / name for name in _BACKENDS.get(backend, ()) if (root / name).is_dir()]
         if folders and not any(any(folder.iterdir()) for folder in folders):

@@ -20,8 +20,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UnreadableError, missing_package
@@ -114,10 +112,8 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     def named(values: Parameters) -> Iterable[tuple[str, Any]]:
         if folder != torchtitan.NAME:
             return values.items()
-        names.update(
-            (torchtitan.PARAMETERS.get(dotted, dotted), dotted)
-            for dotted, _ in torchtitan.flat(values)
-        )
+        for dotted, _ in torchtitan.flat(values):
+            names[torchtitan.PARAMETERS.get(dotted, dotted)] = dotted
         return torchtitan.renamed(values)
 
     for kind, preset in (("modules", module.get("config")), ("models", model)):
@@ -131,9 +127,8 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
             )
             continue
         values, _ = _parsed(file, environ)
-        settings.update(
-            (name, LoggedValue(value, 1, f"{kind}/{file.name}")) for name, value in named(values)
-        )
+        for name, value in named(values):
+            settings[name] = LoggedValue(value, 1, f"{kind}/{file.name}")
     inner = module.get("overrides")
     lines = _lines(root)
     for name, value in named(inner) if isinstance(inner, dict) else ():
@@ -202,12 +197,12 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         and shape.vocab_size is not None
     ):
         # NullTokenizer adds one token, for the end of a document.
-        shape = msgspec.structs.replace(shape, vocab_size=shape.vocab_size + 1)
+        shape = shape.but(vocab_size=shape.vocab_size + 1)
     meant = models.recognize(configuration.model or "")
     if meant is not None and shape.vocab_size is None:
         # The tokenizer will state the vocabulary: of the model of this name, if the widths are its
         # own.
-        completed = msgspec.structs.replace(shape, vocab_size=meant.shape.vocab_size)
+        completed = shape.but(vocab_size=meant.shape.vocab_size)
         shape = completed if models.with_shape(completed) is meant else shape
     switches = megatron_setup.switches(stated)
     if configuration.framework == torchtitan.NAME:
@@ -223,7 +218,7 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         model=model,
         scale=scale,
         model_config=shape,
-        training_config=msgspec.structs.replace(sizes, num_gpus=num_gpus, seed=None),
+        training_config=sizes.but(num_gpus=num_gpus, seed=None),
         parallelism_config=spread,
         optimizer=optimizer_of(fields),
         framework_config=switches,
@@ -290,9 +285,9 @@ def _broken(path: Path, message: str, line: int | None = None) -> UnreadableErro
 def _merged(under: Parameters, over: Parameters) -> Parameters:
     result = dict(under)
     for name, value in over.items():
-        known = result.get(name)
-        if isinstance(known, dict) and isinstance(value, dict):
-            result[name] = _merged(known, value)
+        earlier = result.get(name)
+        if isinstance(earlier, dict) and isinstance(value, dict):
+            result[name] = _merged(earlier, value)
         else:
             result[name] = value
     return result
@@ -301,12 +296,12 @@ def _merged(under: Parameters, over: Parameters) -> Parameters:
 def _resolved(value: Any, environ: Environ, path: Path) -> Any:
     """Return a value with ${NAME:default} replaced; what was replaced may have become a number."""
     if isinstance(value, dict):
-        return {
-            _resolved(key, environ, path): _resolved(each, environ, path)
-            for key, each in value.items()
-        }
+        resolved = {}
+        for key, inner in value.items():
+            resolved[_resolved(key, environ, path)] = _resolved(inner, environ, path)
+        return resolved
     if isinstance(value, list):
-        return [_resolved(each, environ, path) for each in value]
+        return [_resolved(inner, environ, path) for inner in value]
     if not isinstance(value, str) or "${" not in value:
         return value
 
@@ -345,12 +340,12 @@ def _literal(text: str) -> Any:
 
 def _ignored(path: Path, content: Any, module: Any, settings: LoggedValues) -> Iterable[str]:
     """Yield notes on parameters that are where Primus doesn't look for them."""
-    for place, names in (("at the top of the file", content), ("next to overrides", module)):
+    for where, names in (("at the top of the file", content), ("next to overrides", module)):
         for name in sorted(names.keys() & megatron_setup.ARGUMENTS - {"model", "exp_name"}):
             held = settings.get(name)
             instead = f"{held.value} applies ({held.text})" if held else "its default applies"
             yield (
-                f"{path.name}: {name}: {names[name]} {place} is ignored by Primus ({instead}); "
+                f"{path.name}: {name}: {names[name]} {where} is ignored by Primus ({instead}); "
                 "put it under modules.pre_trainer.overrides"
             )
 

@@ -88,7 +88,7 @@ class Installation:
     @property
     def launcher(self) -> str | None:
         """The newer of LAUNCHERS that is there; None if there is neither."""
-        return next((name for name in LAUNCHERS if self.has(name)), None)
+        return next(filter(self.has, LAUNCHERS), None)
 
     def has(self, launcher: str) -> bool:
         """Return whether a launcher is there."""

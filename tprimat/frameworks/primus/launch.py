@@ -11,25 +11,23 @@ import shlex
 import shutil
 from pathlib import Path
 
-import msgspec
-
 from tprimat import files
 from tprimat.catalog import models
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks.loops.launch import Loop
-from tprimat.frameworks.primus import start_record
 from tprimat.frameworks.primus.checks import NO_AMD_GPU, preflight
 from tprimat.frameworks.primus.installation import CLI, SCRIPT, from_environment
 from tprimat.frameworks.primus.request import PrimusRequest, PrimusTraining
 from tprimat.frameworks.primus.resolve import Planner
-from tprimat.frameworks.primus.start_record import StartRecord
 from tprimat.frameworks.request import DEFAULT, Launch, PreflightResult, Request
 from tprimat.machine import host as hosts
 from tprimat.machine.host import Host
 from tprimat.machine.platforms import Machine
 from tprimat.results.run import GpuInfo, ModelConfig
+from tprimat.store import start_record
 from tprimat.store.history import UNFINISHED
+from tprimat.store.start_record import StartRecord
 
 ROCM_VERSION_FILE = "/opt/rocm/.info/version"
 
@@ -222,14 +220,14 @@ def _record(request: PrimusTraining, command: Launch, machine: Machine) -> Start
     own = {"primus": hosts.commit(host, request.installation.path), "rocm": rocm}
     versions = {
         **(machine.environment.versions if amd else {}),
-        **{name: each for name, each in own.items() if each},
+        **{name: version for name, version in own.items() if version},
     }
     return StartRecord(
         experiment=command.env["PRIMUS_EXP_NAME"],
         started=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         platform="amd" if amd else None,
         gpu_info=machine.gpu_info if amd else GpuInfo(),
-        environment=msgspec.structs.replace(machine.environment, versions=versions),
+        environment=machine.environment.but(versions=versions),
         model=request.setup.model or request.model,
         command=command.argv,
         **{

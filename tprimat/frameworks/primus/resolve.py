@@ -192,8 +192,10 @@ class Planner(resolve.Resolver):
             )
         here = self.device.devices if self.device.platform != "cpu" else DEFAULT_GPUS
         if self.requested.num_nodes is None:
-            each = self.requested.num_gpus or _whole(self.environ, "GPUS_PER_NODE", here, least=1)
-            return (nodes * each, nodes), node
+            on_each = self.requested.num_gpus or _whole(
+                self.environ, "GPUS_PER_NODE", here, least=1
+            )
+            return (nodes * on_each, nodes), node
         gpus = self.requested.num_gpus or self.requested.num_nodes * here
         resolve.check_nodes(gpus, self.requested.num_nodes)
         return (gpus, self.requested.num_nodes), 0
@@ -350,11 +352,9 @@ def _logging(configuration: Configuration) -> list[str]:
     """
     words = []
     # torchtitan's step lines are of level INFO.
-    levels = [
-        level
-        for level in _DOES_NOT_LOG
-        if (level, configuration.framework) != ("INFO", torchtitan.NAME)
-    ]
+    levels = [*_DOES_NOT_LOG]
+    if configuration.framework == torchtitan.NAME:
+        levels.remove("INFO")
     for name in ("stderr_sink_level", "sink_level"):
         level = configuration.settings.value(name)
         if level in levels or (name == "stderr_sink_level" and level is None):

@@ -89,9 +89,7 @@ def is_mock(configuration: Configuration) -> bool:
 
 def _named(configuration: Configuration, installation: Installation) -> str | None:
     """Return the tokenizer that Primus would load; None if it loads none."""
-    kind, name = (
-        configuration.settings.value(each) for each in ("tokenizer_type", "tokenizer_model")
-    )
+    kind, name = map(configuration.settings.value, ("tokenizer_type", "tokenizer_model"))
     if not isinstance(name, str) or not name or "Null" in str(kind):
         return None
     if configuration.framework == torchtitan.NAME or not is_mock(configuration):

@@ -59,7 +59,7 @@ def renamed(values: FieldValues) -> Iterator[tuple[str, Any]]:
         if dotted == "training.mixed_precision_param" and value in _REDUCED:
             yield _REDUCED[value], True
         if dotted == "model.converters":
-            kinds = [str(kind) for kind in value or ()]
+            kinds = list(map(str, value or ()))
             is_mx = any(kind.endswith(".mx") for kind in kinds)
             is_fp8 = is_mx or any("float8" in kind for kind in kinds)
             yield "fp8", "hybrid" if is_fp8 else None

@@ -234,7 +234,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         returned = []
         last = records[0].step - records[0].window if records else 0
         for step, loss in sorted(self._logged["loss"].items()):
-            window = [losses[each] for each in range(last + 1, step + 1) if each in losses]
+            window = [losses[number] for number in range(last + 1, step + 1) if number in losses]
             if window and len(window) == step - last:
                 logged.append(loss)
                 returned.append(statistics.fmean(window))

@@ -6,10 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
+from tprimat.catalog import shapes
 from tprimat.notes import Note, noted
-from tprimat.record import shapes
 from tprimat.record.describe import (
     of_fp32,
     optimizer_settings,
@@ -27,7 +25,7 @@ def sizes_of(args: Any, stated: TrainingConfig) -> TrainingConfig:
     """Return the sizes that the caller states, else those of the TrainingArguments."""
     micro = stated.micro_batch_size or args.per_device_train_batch_size
     whole = stated.global_batch_size or micro * args.world_size * args.gradient_accumulation_steps
-    return msgspec.structs.replace(stated, global_batch_size=whole, micro_batch_size=micro)
+    return stated.but(global_batch_size=whole, micro_batch_size=micro)
 
 
 def describe(
@@ -49,7 +47,7 @@ def describe(
     ):
         # Then these processes are no replicas, and what was multiplied above isn't the global
         # batch.
-        sizes = msgspec.structs.replace(sizes, global_batch_size=stated.global_batch_size)
+        sizes = sizes.but(global_batch_size=stated.global_batch_size)
         parallelism = ParallelismConfig(
             strategy_name=strategy, gradient_accumulation_steps=args.gradient_accumulation_steps
         )
@@ -62,8 +60,7 @@ def describe(
     return Run(
         framework="transformers",
         model_config=shape,
-        training_config=msgspec.structs.replace(
-            sizes,
+        training_config=sizes.but(
             max_steps=max_steps,
             num_gpus=args.world_size,
             precision=precision,
@@ -72,8 +69,7 @@ def describe(
             seed=args.seed,
         ),
         parallelism_config=parallelism,
-        optimizer=msgspec.structs.replace(
-            optimizer_settings(getattr(optimizer, "optimizer", optimizer)),
+        optimizer=optimizer_settings(getattr(optimizer, "optimizer", optimizer)).but(
             schedule=str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)),
             gradient_clipping=float(args.max_grad_norm) if args.max_grad_norm else None,
         ),

@@ -19,6 +19,7 @@ from tprimat.machine import amd, nvidia
 from tprimat.machine.cpu import CpuReader, CpuState
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.host import Host
+from tprimat.results.fields import Fixed, known_values
 from tprimat.results.run import Platform
 
 VERSION = 1
@@ -26,7 +27,7 @@ VERSION = 1
 REPLAYED = "telemetry was replayed from a recorded trace, not read from this machine"
 
 
-class Header(msgspec.Struct, frozen=True, omit_defaults=True):
+class Header(Fixed, frozen=True, omit_defaults=True):
     """A trace's first line.
 
     Attributes:
@@ -43,7 +44,7 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True):
     unknown: tuple[str, ...] = ()
 
 
-class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
+class Sample(Fixed, frozen=True, omit_defaults=True):
     """One reading of everything.
 
     Attributes:
@@ -99,9 +100,7 @@ class ReplaySource:
     """
 
     def __init__(self, trace: Trace) -> None:
-        self.header = msgspec.structs.replace(
-            trace.header, unknown=(REPLAYED, *trace.header.unknown)
-        )
+        self.header = trace.header.but(unknown=(REPLAYED, *trace.header.unknown))
         self._left = iter(trace.samples)
         self._shift: float | None = None
 
@@ -115,7 +114,7 @@ class ReplaySource:
         at = sample.at + self._shift
         if not last:
             time.sleep(max(0.0, at - time.perf_counter()))
-        return msgspec.structs.replace(sample, at=at)
+        return sample.but(at=at)
 
 
 Source = LiveSource | ReplaySource
@@ -159,7 +158,7 @@ def mean_utilisation(trace: Trace | None, start: float, end: float) -> float | N
         if start <= sample.at <= end
         for gpu in sample.gpus
     )
-    values = [gpu.utilisation_percent for gpu in gpus if gpu.utilisation_percent is not None]
+    values = known_values(gpu.utilisation_percent for gpu in gpus)
     if values:
         return sum(values) / len(values)
     return None

@@ -17,8 +17,6 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
 from tprimat.notes import Note
 from tprimat.read.deepspeed import setup
 from tprimat.read.deepspeed.profile import Profile
@@ -259,7 +257,7 @@ class Reader(StepReader):
         run.log_format = f"deepspeed ({kinds})"
         run.timing = _TIMING["pipeline" if "pipeline" in self._kinds else "timer"]
         if all(later.step == record.step + 1 for record, later in itertools.pairwise(records)):
-            run.timing = msgspec.structs.replace(run.timing, kind="timer")
+            run.timing = run.timing.but(kind="timer")
         self.figures = self._profile.figures()
         # The first print of the parts is excluded as warm-up.
         for name, milliseconds in self._milliseconds.items():

@@ -15,8 +15,6 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
-import msgspec
-
 from tprimat.notes import Note, NoteValue
 from tprimat.read.mlperf import system as mlperf_system
 from tprimat.read.mlperf.streams import Block, Event, PlacedEvents
@@ -35,7 +33,7 @@ from tprimat.read.parsing.values import (
 )
 from tprimat.results.account import Entry, Timing
 from tprimat.results.ending import Ending
-from tprimat.results.fields import FieldValues, Figures
+from tprimat.results.fields import FieldValues, Figures, known_items
 from tprimat.results.outcome import Outcome, ending_of, outcome_of
 from tprimat.results.run import ModelConfig, ParallelismConfig, Run, TrainingConfig
 
@@ -161,7 +159,7 @@ def builder(training: BenchmarkRun) -> RunBuilder:
             covers=_COVERS[placed.kind] if training.records else None,
             over_ranks="the rank that logs",
         ),
-        figures={name: value for name, value in figures.items() if value is not None},
+        figures=known_items(figures),
         notes=tuple(notes),
         unknown=unknown,
         settings=_settings(stated),
@@ -319,9 +317,7 @@ class MlperfRun(RunBuilder):
         """Return the Run, with what a system description in the log adds."""
         run = super().run(given)
         system = self.stated.get("system")
-        run = msgspec.structs.replace(
-            run, timeline=self.training.timeline, notes=(*run.notes, *self.training.doubts)
-        )
+        run = run.but(timeline=self.training.timeline, notes=(*run.notes, *self.training.doubts))
         if system:
             return mlperf_system.applied(run, system.value, f"on line {system.line}")
         return run
@@ -427,9 +423,7 @@ class SummaryRun(RunBuilder):
             Note("timestamp-unknown", {"why": "the summary has no times"}),
             Note("sizes-of-summary-unstated"),
         )
-        return msgspec.structs.replace(
-            super().run(given), model=given.get("model") or "flux", notes=warnings
-        )
+        return super().run(given).but(model=given.get("model") or "flux", notes=warnings)
 
 
 def summary_builder(printed: Mapping[str, tuple[str, int]]) -> RunBuilder:

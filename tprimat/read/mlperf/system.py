@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-import msgspec
-
 from tprimat.catalog import gpus
 from tprimat.notes import Note, NoteValue, noted
 from tprimat.redaction import redacted_start
@@ -213,9 +211,7 @@ def inferred(run: Run, log: PurePath) -> Run:
     vendor, stack = _stack_of(device)
     count = counts.pop() if len(counts) == 1 else None
     info = GpuInfo(device_name=device, device_count=count, software_stack=stack)
-    return applied(
-        msgspec.structs.replace(run, notes=notes), System(vendor, info, Environment(), None), ""
-    )
+    return applied(run.but(notes=notes), System(vendor, info, Environment(), None), "")
 
 
 def _known_gpus(matches: Iterable[re.Match[str]]) -> dict[str, None]:
@@ -245,20 +241,18 @@ def applied(run: Run, system: System, where: str) -> Run:
         doubts.append(Note("description-has-error", facts))
     if other := _contradiction(run, system):
         doubts.append(Note("description-contradicts", {"where": where, "what": other}))
-        return msgspec.structs.replace(run, notes=noted((*run.notes, *doubts)))
+        return run.but(notes=noted((*run.notes, *doubts)))
     devices = config.num_gpus or system.gpu.device_count
     added = []
     if devices and not config.num_gpus:
         added.append(f"GPUs {devices}")
     if system.gpu.device_name and not run.gpu_info.device_name:
         added.append(f"GPU {system.gpu.device_name}")
-    config = msgspec.structs.replace(config, num_gpus=devices)
+    config = config.but(num_gpus=devices)
     if config.precision is None and system.precision:
         added.append(f"precision {system.precision.upper()}")
         detail = f"{FROM_DESCRIPTION}: {system.notes}"
-        config = msgspec.structs.replace(
-            config, precision=system.precision, precision_detail=detail
-        )
+        config = config.but(precision=system.precision, precision_detail=detail)
     notes: list[Note] = []
     for note in run.notes:
         if not (devices and note.code == "mlperf-gpus-unstated"):
@@ -272,12 +266,11 @@ def applied(run: Run, system: System, where: str) -> Run:
         # Whoever runs another one's code may leave the name of its author in it.
         settings["submitter"] = system.submitter
     versions = {**system.host.versions, **run.environment.versions}
-    return msgspec.structs.replace(
-        run,
+    return run.but(
         platform=run.platform or system.platform,
         notes=noted(notes),
         gpu_info=run.gpu_info.over(system.gpu),
-        environment=msgspec.structs.replace(run.environment.over(system.host), versions=versions),
+        environment=run.environment.over(system.host).but(versions=versions),
         training_config=config,
         framework_config=settings,
     )

@@ -17,8 +17,6 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from tprimat.notes import Note
 from tprimat.read.mlperf.streams import Block, Event
 from tprimat.results.account import Entry, EntryKind
@@ -260,12 +258,10 @@ class Timeline:
         for index, by in early.items():
             block, after = self.entries[index : index + 2]
             early[index] = by = round(min(max(by, 0.0), after.duration), 3)
-            self.entries[index] = msgspec.structs.replace(
-                block, duration=round(block.duration + by, 3)
-            )
+            self.entries[index] = block.but(duration=round(block.duration + by, 3))
             start = round(after.start + by, 3)
             duration = round(after.duration - by, 3)
-            self.entries[index + 1] = msgspec.structs.replace(after, start=start, duration=duration)
+            self.entries[index + 1] = after.but(start=start, duration=duration)
         percent, doubts = (
             round(100 * seconds / logged, 3) for seconds in (math.fsum(early.values()), doubt)
         )
@@ -291,7 +287,7 @@ class Timeline:
         self.notes += (Note(code, {"count": round(total - held)}),)
         for index, entry in enumerate(self.entries):
             if too_slow and entry.kind == "training":
-                self.entries[index] = msgspec.structs.replace(entry, kind="unknown", note=None)
+                self.entries[index] = entry.but(kind="unknown", note=None)
 
     def _name_unlike_blocks(self, missed: float | None) -> None:
         """Add to each block that differs from the typical one what the log shows of it, if it
@@ -312,7 +308,7 @@ class Timeline:
             note = self._slow_stretch(block, typical, further)
             if note is None and number == 0 and missed and missed >= MOST * further:
                 note = f"its submitter's own mean leaves out {missed:.3g} s of it"
-            self.entries[index] = msgspec.structs.replace(block, note=note)
+            self.entries[index] = block.but(note=note)
 
     def _slow_stretch(self, block: Entry, typical: float, excess: float) -> str | None:
         """Return the shortest stretch between records that holds most of the seconds by which a

@@ -11,8 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-import msgspec
-
 from tprimat.notes import Note, NoteValue
 from tprimat.read import lightning_csv, maxtext
 from tprimat.read.megatron import setup as megatron_setup
@@ -69,8 +67,8 @@ _MEGATRON = Layout(
         "memory_allocated_bytes": ("mem-allocated-bytes",),
         "memory_max_allocated_bytes": ("mem-max-allocated-bytes",),
     },
-    timing=msgspec.structs.replace(
-        MEGATRON_TIMING, over_ranks="all ranks meet at the timer's barrier; the last rank writes"
+    timing=MEGATRON_TIMING.but(
+        over_ranks="all ranks meet at the timer's barrier; the last rank writes"
     ),
     untimed="Megatron writes them with --log-timers-to-tensorboard alone",
 )

@@ -7,8 +7,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-import msgspec
-
 from tprimat.analysis.summary import summarize
 from tprimat.machine.telemetry.sampler import Sampler
 from tprimat.machine.telemetry.trace import REPLAYED, Sample, Trace
@@ -17,7 +15,7 @@ from tprimat.record.telemetry import energy, findings, series
 from tprimat.record.telemetry.energy import Energy
 from tprimat.record.telemetry.timeline import Timeline, within
 from tprimat.results.conditions import Disturbance
-from tprimat.results.fields import Figures
+from tprimat.results.fields import Figures, known_items, known_values
 from tprimat.results.run import Run
 from tprimat.results.telemetry import VALID_ENERGY, Telemetry
 
@@ -46,14 +44,13 @@ _OF_STEADY_STEPS = (
 def disturbance(samples: Sequence[Sample], start: float, end: float) -> Disturbance:
     """Return what else used the CPU between two moments on time.perf_counter(), s."""
     shares = findings.cpu_shares(samples, start, end)
-    states = [sample.cpu for sample in samples if sample.cpu is not None]
+    states = known_values(sample.cpu for sample in samples)
     disturbed = Disturbance(
         other_programs_cpu_share=_share(shares, "others"), steal_cpu_share=_share(shares, "stolen")
     )
     if not states:
         return disturbed
-    return msgspec.structs.replace(
-        disturbed,
+    return disturbed.but(
         load_average_at_start=states[0].load_average,
         cpu_frequency_mhz=states[-1].frequency_mhz,
     )
@@ -82,9 +79,9 @@ def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> 
     if trace is None or not steps.steps or len(trace.samples) < 2:
         if trace is not None:
             unknown.append("fewer than two readings during the training")
-        return msgspec.structs.replace(run, telemetry=Telemetry(unknown=tuple(unknown)))
+        return run.but(telemetry=Telemetry(unknown=tuple(unknown)))
     if REPLAYED in unknown:
-        run = msgspec.structs.replace(run, notes=noted((*run.notes, Note("telemetry-replayed"))))
+        run = run.but(notes=noted((*run.notes, Note("telemetry-replayed"))))
     return with_trace(run, steps, trace, processes_here, tuple(unknown))
 
 
@@ -96,22 +93,20 @@ def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run
     time.perf_counter(), s.
     """
     whole = Timeline((run.steps[-1] if run.steps else 1,), (ended,), (ended - began,), began)
-    known = joined(run, whole, sampler, run.num_gpus or 1)
+    recorded = joined(run, whole, sampler, run.num_gpus or 1)
     issues = []
-    for issue in known.telemetry.issues:
-        stepless = msgspec.structs.replace(issue, first_step=None, last_step=None)
+    for issue in recorded.telemetry.issues:
+        stepless = issue.but(first_step=None, last_step=None)
         if stepless not in issues:
             issues.append(stepless)
     figures = {}
-    for name, value in known.energy_metrics.items():
+    for name, value in recorded.energy_metrics.items():
         if name not in _OF_STEADY_STEPS:
             figures[name] = value
-    return msgspec.structs.replace(
-        known,
+    return recorded.but(
         energy_metrics=figures,
-        telemetry=msgspec.structs.replace(
-            known.telemetry,
-            energy_code=known.telemetry.energy_code and "no-step-times",
+        telemetry=recorded.telemetry.but(
+            energy_code=recorded.telemetry.energy_code and "no-step-times",
             energy_reason="the log doesn't state when its steps ran",
             energy_covers=None,
             energy_excludes=(),
@@ -126,8 +121,8 @@ def with_trace(
     run: Run, steps: Timeline, trace: Trace, processes_here: int, unknown: tuple[str, ...] = ()
 ) -> Run:
     """Return a run with what a trace says of it; see joined()."""
-    known = summarize(run).steady
-    steady = steps.part(known.first_step or steps.steps[0], known.last_step or steps.steps[-1])
+    bounds = summarize(run).steady
+    steady = steps.part(bounds.first_step or steps.steps[0], bounds.last_step or steps.steps[-1])
     if not steady.steps:
         steady = steps
     measured = _energy(run, trace, steady, processes_here, unknown)
@@ -154,11 +149,8 @@ def with_trace(
         if trace.header.gpus:
             covers = "the GPUs that train"
             excludes = EXCLUDED_BY_GPUS
-        telemetry = msgspec.structs.replace(
-            telemetry, energy_covers=covers, energy_excludes=excludes
-        )
-    return msgspec.structs.replace(
-        run,
+        telemetry = telemetry.but(energy_covers=covers, energy_excludes=excludes)
+    return run.but(
         telemetry=telemetry,
         energy_metrics={
             **run.energy_metrics,
@@ -227,10 +219,10 @@ def _power_and_clock(samples: Sequence[Sample]) -> Figures:
         "clock_mhz": None,
         "clock_max_mhz": lowest.clock_max_mhz,
     }
-    clocks = [gpu.clock_mhz for gpu in gpus if gpu.clock_mhz is not None]
+    clocks = known_values(gpu.clock_mhz for gpu in gpus)
     if clocks:
         figures["clock_mhz"] = round(statistics.fmean(clocks), 1)
-    return {name: value for name, value in figures.items() if value is not None}
+    return known_items(figures)
 
 
 def _throttle_shares(samples: Sequence[Sample]) -> dict[str, float]:

@@ -26,6 +26,7 @@ from tprimat.record.telemetry.timeline import (
     clock_jumps,
     rows_of,
 )
+from tprimat.results.fields import known_values
 from tprimat.results.telemetry import VALID_ENERGY
 
 TOLERANCE, TOLERANCE_OF_ONE = 0.1, 0.5
@@ -276,7 +277,7 @@ def _from_power(
 
 def _within_error(counter: Counter, steady: Timeline, name: str) -> Energy:
     parts = [counter.between(start, end) for start, end in steady.intervals()]
-    joules, error = (sum(values) for values in zip(*parts, strict=True))
+    joules, error = map(sum, zip(*parts, strict=True))
     if joules <= 0:
         return Energy("counter-stuck", f"the energy counter of {name} doesn't change")
     if error > LARGEST_ERROR * joules:
@@ -326,7 +327,7 @@ def _swapped(rows: Mapping[str, Rows]) -> str | None:
     """Return a sentence if the counters of two GPUs are swapped, else None."""
     counts = {}
     for name, readings in rows.items():
-        joules = [gpu.energy_j for _, gpu in readings if gpu.energy_j is not None]
+        joules = known_values(gpu.energy_j for _, gpu in readings)
         if len(joules) == len(readings):
             counts[name] = list(itertools.pairwise(joules))
     for one, other in itertools.combinations(counts, 2):
@@ -340,8 +341,8 @@ def _swapped(rows: Mapping[str, Rows]) -> str | None:
 
 
 def _is_idle(rows: Rows) -> bool:
-    known = [gpu.utilisation_percent for _, gpu in rows if gpu.utilisation_percent is not None]
-    return len(known) >= LEAST_READINGS and max(known) <= IDLE_PERCENT
+    shares = known_values(gpu.utilisation_percent for _, gpu in rows)
+    return len(shares) >= LEAST_READINGS and max(shares) <= IDLE_PERCENT
 
 
 def _stands_still(counter: Counter, drawn: Readings) -> bool:
@@ -360,9 +361,9 @@ def _stands_still(counter: Counter, drawn: Readings) -> bool:
 
 def _power_times_time(drawn: Readings, steady: Timeline) -> float:
     """Return the energy that power readings give for the steps, J."""
-    parts = (
-        (low + high) / 2 * (at - before) for (before, low), (at, high) in itertools.pairwise(drawn)
-    )
+    parts = []
+    for (before, low), (at, high) in itertools.pairwise(drawn):
+        parts.append((low + high) / 2 * (at - before))
     summed = Counter([at for at, _ in drawn], list(itertools.accumulate(parts, initial=0.0)))
     return sum(summed.between(start, end)[0] for start, end in steady.intervals())
 

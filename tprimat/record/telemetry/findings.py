@@ -14,8 +14,6 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
-import msgspec
-
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import Sample, Trace
 from tprimat.record.telemetry.energy import short_id
@@ -27,6 +25,7 @@ from tprimat.record.telemetry.timeline import (
     rows_of,
     within,
 )
+from tprimat.results.fields import known_values
 from tprimat.results.telemetry import TelemetryIssue
 
 SIDE = 12
@@ -125,11 +124,13 @@ class _Events:
         for _, devices, first, last in _grouped(
             self.rows, lambda gpu: reason if reason in gpu.throttle else None
         ):
-            states = [
-                gpu for device in devices for at, gpu in self.rows[device] if first <= at <= last
-            ]
-            heats = [gpu.temperature_c for gpu in states if gpu.temperature_c is not None]
-            clocks = [gpu.clock_mhz for gpu in states if gpu.clock_mhz is not None]
+            states = []
+            for device in devices:
+                for at, gpu in self.rows[device]:
+                    if first <= at <= last:
+                        states.append(gpu)
+            heats = known_values(gpu.temperature_c for gpu in states)
+            clocks = known_values(gpu.clock_mhz for gpu in states)
             heat = max(heats, default=None)
             facts = []
             if heat is not None:
@@ -145,9 +146,10 @@ class _Events:
         """Yield changes of clocks that last, those of several GPUs at one time together."""
         changes: list[tuple[float, float, float, str]] = []
         for name, readings in self.rows.items():
-            clocks = [
-                (at, gpu.clock_mhz) for at, gpu in self.steady.running(readings) if gpu.clock_mhz
-            ]
+            clocks = []
+            for at, gpu in self.steady.running(readings):
+                if gpu.clock_mhz:
+                    clocks.append((at, gpu.clock_mhz))
             changes += [(*change, name) for change in changed_levels(clocks)]
         changes.sort()
         while changes:
@@ -158,8 +160,8 @@ class _Events:
             step, _ = self.steps.steps_between(at, at)
             issue = _clock_change("clock-change", "clock", step, before, after)
             if len(self.rows) > 1 and len(devices) == 1:
-                issue = msgspec.structs.replace(issue, device=devices[0])
-            yield msgspec.structs.replace(issue, text=issue.text + self._on(devices))
+                issue = issue.but(device=devices[0])
+            yield issue.but(text=issue.text + self._on(devices))
 
     def slower_gpus(self) -> Iterator[TelemetryIssue]:
         """Yield GPUs whose clock is below that of the others."""
@@ -260,7 +262,7 @@ class _Events:
             fields["device"] = devices[0]
         first_step, last_step = window
         issue = TelemetryIssue(code=code, text=text, first_step=first_step, last_step=last_step)
-        return msgspec.structs.replace(issue, **fields)
+        return issue.but(**fields)
 
     def _on(self, devices: Sequence[str]) -> str:
         """Return which of several GPUs; nothing for all of them."""
@@ -281,7 +283,7 @@ class _Events:
         for at, before, after in changed_levels(self.steady.running(rows)):
             step, _ = self.steps.steps_between(at, at)
             issue = _clock_change("cpu-clock-change", "CPU clock", step, before, after)
-            yield msgspec.structs.replace(issue, device="cpu")
+            yield issue.but(device="cpu")
 
 
 def _clock_change(code: str, what: str, step: int, before: float, after: float) -> TelemetryIssue:
@@ -329,8 +331,8 @@ def _deviations(values: Sequence[float]) -> float:
 def _risen(counts: Sequence[tuple[float, float | None]]) -> list[tuple[float, float]]:
     """Return when a counter was seen to have risen, and by how much."""
     risen = []
-    known = ((at, count) for at, count in counts if count is not None)
-    for (_, before), (at, now) in itertools.pairwise(known):
+    stated = ((at, count) for at, count in counts if count is not None)
+    for (_, before), (at, now) in itertools.pairwise(stated):
         if now > before:
             risen.append((at, now - before))
     return risen
@@ -382,12 +384,12 @@ def cpu_shares(samples: Sequence[Sample], start: float, end: float) -> dict[str,
     What the training itself uses is known of some readings only, so others' share is that between
     two of those.
     """
-    known = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
+    readings = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
     shares = {}
     if looked := _looked(samples, start, end):
         (_, first), (_, last) = looked
         shares["others"] = min(last.share_of_others(first), 1.0)
-    if pair := _nearest(known, start, end):
+    if pair := _nearest(readings, start, end):
         (began, first), (ended, last) = pair
         shares["stolen"] = min(last.share_stolen(first), 1.0)
         if first.held_back_s is not None and last.held_back_s is not None:

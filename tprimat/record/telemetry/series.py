@@ -8,12 +8,13 @@ import bisect
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tprimat.machine.cpu import CpuState
 from tprimat.machine.gpu import GpuState
 from tprimat.machine.telemetry.trace import Sample
 from tprimat.record.telemetry.timeline import Timeline
+from tprimat.results.fields import known_values
 from tprimat.results.telemetry import LONGEST_SERIES
 
 SIGNIFICANT = 4
@@ -24,9 +25,9 @@ _Gpus = Sequence[GpuState]
 def _over(field: str, choose: Callable[[list[float]], float]) -> Callable[[_Gpus], float | None]:
     def read(gpus: _Gpus) -> float | None:
         values = [getattr(gpu, field) for gpu in gpus]
-        known = [value for value in values if value is not None]
-        if known:
-            return choose(known)
+        stated = known_values(values)
+        if stated:
+            return choose(stated)
         return None
 
     return read
@@ -68,17 +69,17 @@ def join(
     for name, read in OF_GPUS.items():
         series[name] = [_mean(read(sample.gpus) for sample in part) for part in parts]
     series |= _of_cpu(samples, edges)
-    known = {}
+    stated = {}
     for name, values in series.items():
         if any(value is not None for value in values):
-            known[name] = tuple(values)
-    return tuple(steps.steps[index] for index in last), known
+            stated[name] = tuple(values)
+    return tuple(steps.steps[index] for index in last), stated
 
 
 def _of_cpu(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list[float | None]]:
     """Return series of the CPU's counters, each of which has a value if two readings enclose it."""
-    known = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
-    looked = [row for row in known if row[1].own_s is not None]
+    readings = [(sample.at, sample.cpu) for sample in samples if sample.cpu is not None]
+    looked = [row for row in readings if row[1].own_s is not None]
 
     def watts(first: CpuState, last: CpuState, seconds: float) -> float | None:
         names = set(first.energy_j) & set(last.energy_j)
@@ -89,15 +90,15 @@ def _of_cpu(samples: Sequence[Sample], edges: Sequence[float]) -> dict[str, list
 
     frequencies = []
     for low, high in itertools.pairwise(edges):
-        frequencies.append(_mean(cpu.frequency_mhz for at, cpu in known if low < at <= high))
+        frequencies.append(_mean(cpu.frequency_mhz for at, cpu in readings if low < at <= high))
     return {
         "other_programs_cpu_percent": _rates(
             looked, edges, lambda first, last, _: 100 * last.share_of_others(first)
         ),
         "steal_cpu_percent": _rates(
-            known, edges, lambda first, last, _: 100 * last.share_stolen(first)
+            readings, edges, lambda first, last, _: 100 * last.share_stolen(first)
         ),
-        "cpu_power_watts": _rates(known, edges, watts),
+        "cpu_power_watts": _rates(readings, edges, watts),
         "cpu_frequency_mhz": frequencies,
     }
 
@@ -123,8 +124,8 @@ def _rates(
     return values
 
 
-def _mean(values: object) -> float | None:
-    known = [value for value in values if value is not None]  # type: ignore[attr-defined]
-    if known:
-        return float(f"{statistics.fmean(known):.{SIGNIFICANT}g}")
+def _mean(values: Iterable[float | None]) -> float | None:
+    stated = known_values(values)
+    if stated:
+        return float(f"{statistics.fmean(stated):.{SIGNIFICANT}g}")
     return None

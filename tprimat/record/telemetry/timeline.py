@@ -82,7 +82,7 @@ class Timeline:
         intervals = self.intervals()
         starts = [start for start, _ in intervals]
         places = ((row, bisect.bisect_right(starts, row[0]) - 1) for row in rows)
-        return [row for row, place in places if place >= 0 and row[0] <= intervals[place][1]]
+        return [row for row, index in places if index >= 0 and row[0] <= intervals[index][1]]
 
 
 Rows = list[tuple[float, GpuState]]

@@ -6,11 +6,10 @@ import types
 import pytest
 
 from tprimat.analysis.flops import flops_per_token
-from tprimat.catalog import models
+from tprimat.catalog import models, shapes
 from tprimat.errors import UsageError
 from tprimat.notes import Note
 from tprimat.notes.catalogue import words
-from tprimat.record import shapes
 from tprimat.results.run import ModelConfig
 
 

@@ -18,7 +18,6 @@ from tprimat import files
 from tprimat.catalog import gpus
 from tprimat.errors import UnreadableError
 from tprimat.notes import Note, noted
-from tprimat.read.parsing.text import Line
 from tprimat.redaction import REMOVED, redacted
 from tprimat.results.fields import JsonObject
 from tprimat.results.result_file import without_secrets
@@ -115,12 +114,12 @@ def not_one(path: Path, error: Exception) -> UnreadableError:
     )
 
 
-def belongs(record: StartRecord, lines: Iterable[Line]) -> bool:
+def belongs(record: StartRecord, lines: Iterable[str]) -> bool:
     """Return whether a log with these first lines belongs to the training of a record."""
     is_shortened = REMOVED in record.experiment
-    first = islice(lines, _LINES_WITH_NAME)
     return any(
-        record.experiment in (redacted(line.text) if is_shortened else line.text) for line in first
+        record.experiment in (redacted(line) if is_shortened else line)
+        for line in islice(lines, _LINES_WITH_NAME)
     )
 
 
@@ -147,34 +146,30 @@ def applied(run: Run, record: StartRecord) -> Run:
         ):
             fields = {"field": name, "recorded": recorded, "logged": logged}
             ignored = Note("start-record-contradicts", fields)
-            return msgspec.structs.replace(run, notes=noted((*run.notes, ignored)))
-    training = run.training_config.over(
-        msgspec.structs.replace(record.training_config, **dict.fromkeys(_NOT_FILLED))
-    )
+            return run.but(notes=noted((*run.notes, ignored)))
+    training = run.training_config.over(record.training_config.but(**dict.fromkeys(_NOT_FILLED)))
     parallelism = run.parallelism_config.over(record.parallelism_config)
     changes: JsonObject = {
         # The log of Primus' torchtitan is one of torchtitan's.
         "framework": "primus",
         "framework_config": {**record.framework_config, **run.framework_config},
         "platform": run.platform or record.platform,
-        "gpu_info": run.gpu_info.over(msgspec.structs.replace(record.gpu_info, device_count=None)),
-        "environment": msgspec.structs.replace(
-            run.environment.over(record.environment),
+        "gpu_info": run.gpu_info.over(record.gpu_info.but(device_count=None)),
+        "environment": run.environment.over(record.environment).but(
             versions={**run.environment.versions, **record.environment.versions},
         ),
         "training_config": training,
         "parallelism_config": parallelism,
         "timestamp": run.timestamp or record.started,
     }
-    configured = [
-        f"{name.replace('_', ' ')} {value}"
-        for logged, filled in (
-            (run.training_config, training),
-            (run.parallelism_config, parallelism),
-        )
-        for name, value in filled.known().items()
-        if getattr(logged, name) is None
-    ]
+    configured = []
+    for logged, filled in (
+        (run.training_config, training),
+        (run.parallelism_config, parallelism),
+    ):
+        for name, value in filled.known().items():
+            if getattr(logged, name) is None:
+                configured.append(f"{name.replace('_', ' ')} {value}")
     if run.model_config.num_layers is None and run.model in (None, record.model):
         # The dump of the arguments is printed by the first rank, the iteration lines by the last
         # one.
@@ -188,5 +183,5 @@ def applied(run: Run, record: StartRecord) -> Run:
     if configured:
         notes.append(Note("from-start-record", {"facts": ", ".join(configured)}))
     if run.source is not None and not run.source.command:
-        changes["source"] = msgspec.structs.replace(run.source, command=record.command)
-    return msgspec.structs.replace(run, notes=noted(notes), **changes)
+        changes["source"] = run.source.but(command=record.command)
+    return run.but(notes=noted(notes), **changes)

@@ -104,7 +104,7 @@ def of_file(path: str | Path) -> ModelConfig:
     except UsageError as error:
         text = str(error).replace("BenchmarkCallback: model_config", f"--model-shape {path}:")
         raise UsageError(text, heading="wrong-usage", hint=_SHAPE_HINT) from None
-    return msgspec.structs.replace(shape, source=Path(path).name)
+    return shape.but(source=Path(path).name)
 
 
 _SHAPE_HINT = (
@@ -149,8 +149,8 @@ def with_parameters(shape: ModelConfig | None, module: Any) -> ModelConfig:
         parameter.numel() for parameter in module.parameters() if not parameter.requires_grad
     )
     trainable = (count - frozen) or None if frozen else None
-    return msgspec.structs.replace(
-        shape or ModelConfig(), num_parameters=count or None, trainable_parameters=trainable
+    return (shape or ModelConfig()).but(
+        num_parameters=count or None, trainable_parameters=trainable
     )
 
 
@@ -158,9 +158,9 @@ def name_of(shape: ModelConfig, module: Any) -> str:
     """Return a name for a model without one: the full-size model of this very shape, or its
     class.
     """
-    known = models.with_shape(shape)
-    if known:
-        return known.name
+    model = models.with_shape(shape)
+    if model:
+        return model.name
     return type(module).__name__
 
 
@@ -246,8 +246,8 @@ def _unbounded(value_of: Any, kind: Any, layers: int) -> int | None:
     if types := value_of("layer_types"):
         if "sliding_attention" not in types:
             return layers
-        known = set(types) <= {"full_attention", "sliding_attention", "linear_attention"}
-        if known:
+        are_supported = set(types) <= {"full_attention", "sliding_attention", "linear_attention"}
+        if are_supported:
             return list(types).count("full_attention")
         return None
     if value_of("use_sliding_window") and (first := value_of("max_window_layers")) is not None:

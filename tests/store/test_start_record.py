@@ -9,9 +9,6 @@ import pytest
 from stored_runs import notes_of
 
 from tprimat.errors import UnreadableError
-from tprimat.frameworks.primus import start_record
-from tprimat.frameworks.primus.start_record import StartRecord
-from tprimat.read.parsing.text import Line
 from tprimat.results.run import (
     Environment,
     GpuInfo,
@@ -21,6 +18,8 @@ from tprimat.results.run import (
     Source,
     TrainingConfig,
 )
+from tprimat.store import start_record
+from tprimat.store.start_record import StartRecord
 
 RECORD = StartRecord(
     experiment="tprimat_llama_bf16_20260511_025955_77_1",
@@ -76,15 +75,10 @@ class TestFile:
             start_record.read(tmp_path / "a.env.json")
 
     def test_belongs_to_the_log_that_names_it(self):
-        head = [
-            Line(
-                1, f"$ env PRIMUS_EXP_NAME={RECORD.experiment} bash examples/run_pretrain.sh", True
-            )
-        ]
+        head = [f"$ env PRIMUS_EXP_NAME={RECORD.experiment} bash examples/run_pretrain.sh"]
         assert start_record.belongs(RECORD, head)
-        assert not start_record.belongs(
-            RECORD, [Line(1, "$ env PRIMUS_EXP_NAME=tprimat_llama_bf16_x", True)]
-        )
+        other = ["$ env PRIMUS_EXP_NAME=tprimat_llama_bf16_x"]
+        assert not start_record.belongs(RECORD, other)
         assert not start_record.belongs(RECORD, [])
 
 

@@ -1,0 +1,155 @@
+"""Read the logs among inputs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tprimat.errors import UsageError
+from tprimat.log_import import importer, sources, unread
+from tprimat.log_import.extract import ImportedRun
+from tprimat.log_import.given import GivenValues
+from tprimat.log_import.inputs import Log
+from tprimat.log_import.loaded import Inputs, moved
+from tprimat.log_import.sources import LogSource
+from tprimat.results.result_file import Loaded
+from tprimat.results.run import Run
+from tprimat.text import counted, runnable
+
+_OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
+"""How the name of a log or trace of benchmark.py ends."""
+
+
+_OF_RUNS = {"primus", "nemo", "megatron_bridge", "automodel", "slurm"}
+"""Directories next to results of benchmark.py into which its jobs and the frameworks that it starts
+write.
+"""
+
+
+MOST_PATTERNS = 3
+"""Directories with unread logs that a note names."""
+
+
+def load(
+    names: Sequence[str],
+    given: GivenValues,
+    jobs: int | None,
+    inputs: Inputs,
+    beside: Sequence[Loaded] = (),
+) -> None:
+    """Add the runs of the logs in files and directories to the inputs; with results beside them,
+    only of those logs that no result was read from.
+    """
+    logs, skipped, errors = sources.log_sources(names, {file.name for file in beside})
+    # A result that can't be loaded has a note with its reason.
+    skipped = [item for item in skipped if item.reason != unread.RESULT]
+    inputs.errors += errors
+    if beside:
+        skipped = []
+        live = []
+        for file in beside:
+            for run in file.runs:
+                if run.is_live:
+                    live.append((file, run))
+        logs = _without_own(_without_read(logs, beside), [file for file, _ in live])
+        if logs and any(run.session is None for _, run in live):
+            inputs.unread.append(({log.title for log in logs}, _how_to_read(logs, names)))
+            return
+    groups: dict[str, list[ImportedRun]] = {}
+    for source, outcome in sources.read_sources(logs, jobs, given):
+        if isinstance(outcome, list):
+            groups.setdefault(source.group, []).extend(outcome)
+        elif source.named:
+            inputs.errors.append(UsageError(outcome[0], hint=outcome[1], heading=outcome[2]))
+        else:
+            inputs.notes.append(f"skipped: {outcome[0]}")
+    for runs in groups.values():
+        merged = importer.merged(runs, skipped)
+        of_title: dict[str, list[Run]] = {}
+        for item in merged:
+            of_title.setdefault(item.title, []).append(item.run)
+        for title, of_log in of_title.items():
+            hashes = [file.sha256 for run in of_log for file in run.source_files]
+            inputs.logs.add(title)
+            inputs.files.append(inputs.hidden(Loaded(title, hashes[0] or "", tuple(of_log))))
+    paths: dict[str, list[str]] = {}
+    for left_out in skipped:
+        paths.setdefault(left_out.reason, []).append(left_out.path)
+    for reason, (first, *more) in paths.items():
+        if more:
+            text = f"{first} and {len(more)} more: {reason}"
+        else:
+            text = f"{first}: {reason}"
+        # The description of a system is used: its logs have what it says.
+        if reason != unread.MLPERF_SYSTEM:
+            text = f"skipped: {text}"
+        inputs.notes.append(text)
+
+
+def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[LogSource]:
+    """Return the logs that no result beside them was read from: one of a name, a size and a hash
+    that a result states was.
+    """
+    names_and_sizes = set()
+    digests = set()
+    for result in beside:
+        for run in result.runs:
+            # A log of several files has the size of all.
+            whole = sum(file.bytes or 0 for file in run.source_files)
+            for file in run.source_files:
+                names_and_sizes |= {(Path(file.path).name, size) for size in (file.bytes, whole)}
+                digests.add(file.sha256)
+    others = []
+    for log in logs:
+        is_known = (Path(log.paths[0]).name, log.size) in names_and_sizes
+        if not is_known or digests.isdisjoint((None, *map(_digest, log.paths))):
+            others.append(log)
+    return others
+
+
+def _without_own(logs: list[LogSource], live: Sequence[Loaded]) -> list[LogSource]:
+    """Return the logs that a measurement beside them didn't write."""
+    if not live:
+        return logs
+    own = set()
+    for file in live:
+        for name in _OF_RUNS:
+            own.add(Path(file.name).parent / name)
+    others = []
+    for log in logs:
+        path = log.paths[0]
+        if not _OF_A_MEASUREMENT.search(path) and own.isdisjoint(Path(path).parents):
+            others.append(log)
+    return others
+
+
+def _how_to_read(logs: Sequence[LogSource], names: Sequence[str]) -> str:
+    """Return how many logs are left unread, and the command that compares them too."""
+    paths = [Path(log.paths[0]) for log in logs]
+    patterns = list(dict.fromkeys(f"{path.parent}/*{path.suffix}" for path in paths))
+    rest = " …" if len(patterns) > MOST_PATTERNS else ""
+    words = shlex.join([*names, *patterns[:MOST_PATTERNS]])
+    command = runnable(f"./compare_results.py {words}{rest}")
+    return f"{counted(len(logs), 'file')} {unread.UNREAD}; to compare the logs too: {command}"
+
+
+def _digest(path: str) -> str | None:
+    """Return the hash of a log: two of one name and one size may be of two trainings."""
+    log = Log(path)
+    deque(log.chunks(), maxlen=0)
+    return log.source_file().sha256
+
+
+def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> sources.Outcome:
+    """Return what was read from a source, or why nothing was, with other names of files."""
+    if isinstance(outcome, tuple):
+        return named(outcome[0]), *outcome[1:]
+    trainings = []
+    for training in outcome:
+        run = moved(training.run, named)
+        trainings.append(dataclasses.replace(training, title=named(training.title), run=run))
+    return trainings
