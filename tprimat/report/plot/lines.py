@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tprimat.analysis import stats
-from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS
 from tprimat.report.plot import charts
 from tprimat.report.plot.charts import Line, LineChart, Series
 from tprimat.report.plot.items import Item, Items
@@ -181,7 +180,7 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
         for x in steps:
             own.extend(values[x])
         median = statistics.median(own)
-        limit = max(OUTLIER_FRACTION * abs(median), OUTLIER_SIGMAS * stats.robust_sigma(own))
+        limit = stats.outlier_distance(own, median)
         inside = [y for y in own if abs(y - median) <= limit]
         xs.append(statistics.median(steps))
         medians.append(median)
