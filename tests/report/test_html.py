@@ -237,7 +237,7 @@ class TestCard:
     def test_what_is_excluded_has_no_bar_and_its_explanations(self):
         card = card_of(text_of(CASES["excluded"]()))
         assert '(excluded)</span><span class="track"></span>' in card
-        assert "Possible explanations, most likely first</p>\n<ol><li>" in card
+        assert "Possible explanations for 8×H100 (BF16), most likely first:</p><ol>\n<li>" in card
         assert ("bad", "8×H100 (BF16) excluded") in chips(card)
 
     def test_chips_say_what_could_change_the_decision_first(self):

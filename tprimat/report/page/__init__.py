@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from tprimat.report import Plot, Sources, document, scaling, tables
-from tprimat.report.blocks import Distinct, Paragraph, notes
+from tprimat.report import Plot, Sources, document, scaling, screen, tables
+from tprimat.report.blocks import Paragraph, notes
 from tprimat.report.page import card, charts, evidence, sections, windows
 from tprimat.report.page.markup import Control, Fold, Part, Parts, Writer, json_text
 from tprimat.report.page.view import PlacedRun, View, wall_times
@@ -120,9 +120,7 @@ def _scaling(report: Report) -> list[Part]:
 
 def _folds(view: View, sources: Sources, drawn: Container[str]) -> Iterator[_Fold]:
     """Yield what is folded below the card."""
-    steps: Distinct = {}
-    for answer in view.answers:
-        steps |= dict.fromkeys(answer.verdict.next_steps)
+    steps = screen.next_steps(view.answers)
     yield "next", f"Next steps ({len(steps)})", "", notes(steps)
     yield "tables", "Results", "table", sections.results(view)
     counts = ""

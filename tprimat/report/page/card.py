@@ -7,14 +7,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tprimat.analysis.intervals import Bounds, level
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Ratio, SystemResult
-from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import PairCost, cost, efficiencies
-from tprimat.report import costs, explain
+from tprimat.report import costs, screen
 from tprimat.report.blocks import Distinct, Inline, Paragraph, Strong
 from tprimat.report.page.markup import Control, Parts
 from tprimat.report.page.view import Placed, View
@@ -116,16 +116,11 @@ def _answer(view: View, answer: Answer) -> Parts:
     else:
         yield Paragraph(_headline(verdict.headline), "headline")
         yield Paragraph(verdict.certainty, "certainty")
-        if (explanation := explain.of_model(answer.model)) is not None:
-            yield Paragraph(f"Profile: {explain.brief(explanation)}.")
+        yield from screen.profile(answer)
     if leaders is not None and leaders.ratio is not None:
         yield _interval(leaders.ratio, view.of(leaders.system).field, _scale(view))
     if verdict.standing == "excluded":
-        for system in answer.group.systems:
-            if system.exclusion is not None and system.exclusion.explanations:
-                yield Paragraph("Possible explanations, most likely first")
-                yield Control("ranked", {"texts": system.exclusion.explanations[:3]})
-                break
+        yield from list(screen.explanations(answer.group))[:1]
 
 
 def _headline(text: str) -> list[Inline]:
@@ -306,11 +301,8 @@ def _chips(view: View) -> Iterator[Chip]:
     """Yield what is excluded, what could change the decision, checks that passed, and what is good
     to know.
     """
-    caveats: dict[str, list[tuple[Answer, Caveat]]] = {}
     warned: dict[str, list[str]] = {}
     for answer in view.answers:
-        for caveat in answer.verdict.caveats:
-            caveats.setdefault(caveat.code, []).append((answer, caveat))
         for system in answer.group.systems:
             if system.exclusion is not None:
                 texts = [f"{system.name}: {system.exclusion.text}", *system.exclusion.explanations]
@@ -318,35 +310,30 @@ def _chips(view: View) -> Iterator[Chip]:
             for finding in system.findings:
                 if finding.severity == "warning":
                     warned.setdefault(finding.rule, []).append(f"{system.name}: {finding.text}")
-    of_codes = [
-        _of_code(caveats[code], len(view.answers)) for code in sorted(caveats, key=CODES.index)
-    ]
-    yield from (chip for chip in of_codes if chip.style == "warn")
+    of_caveats = _of_caveats(view.answers)
+    yield from (chip for chip in of_caveats if chip.style == "warn")
     for rule, texts in warned.items():
         yield Chip("warn", rule.replace("-", " ").capitalize(), tuple(texts))
     yield from _passed(view)
-    yield from (chip for chip in of_codes if chip.style == "info")
+    yield from (chip for chip in of_caveats if chip.style == "info")
 
 
-def _of_code(caveats: Sequence[tuple[Answer, Caveat]], answers: int) -> Chip:
-    """Return the chip of caveats of one code, one of so many answers each.
-
-    Its texts name the model, if there are several and they differ in it.
-    """
-    style = "info"
-    bare: Distinct = {}
-    texts: Distinct = {}
-    for answer, caveat in caveats:
-        if caveat.severity == "warning":
-            style = "warn"
-        bare[caveat.text] = None
-        texts[f"{answer.title}: {caveat.text}"] = None
-    label = _label(caveats[0][1])
-    if answers > 1 and len(caveats) > 1:
-        label += f" ({len(caveats)} models)"
-    if answers == 1 or (len(bare) == 1 and len(caveats) > 1):
-        texts = bare
-    return Chip(style, label, tuple(texts))
+def _of_caveats(answers: Sequence[Answer]) -> list[Chip]:
+    """Return a chip for each code of the first screen's caveats."""
+    counts = Counter(caveat.code for answer in answers for caveat in answer.verdict.caveats)
+    texts: dict[str, list[str]] = {}
+    first: dict[str, Caveat] = {}
+    for text, caveat in screen.caveats(answers).items():
+        texts.setdefault(caveat.code, []).append(text)
+        first.setdefault(caveat.code, caveat)
+    chips = []
+    for code, caveat in first.items():
+        label = _label(caveat)
+        if counts[code] > 1:
+            label += f" ({counts[code]} models)"
+        style = "warn" if caveat.severity == "warning" else "info"
+        chips.append(Chip(style, label, tuple(texts[code])))
+    return chips
 
 
 def _label(caveat: Caveat) -> str:
