@@ -295,9 +295,9 @@ def _details(model: ModelComparison) -> Blocks:
     yield from judgements(model)
     for group in model.groups:
         if group.runner_up:
-            yield from _comparisons((group.runner_up, *group.pairs))
+            yield from comparisons((group.runner_up, *group.pairs))
         elif group.pairs:
-            yield from _comparisons(group.pairs)
+            yield from comparisons(group.pairs)
         yield from _runs(group)
     yield from notes(_by_text(model, lambda system: system.run_warnings), "Warnings")
     explanation = explain.of_model(model)
@@ -350,24 +350,24 @@ _CONFIGURATIONS = {
 }
 
 
-def _comparisons(pairs: Iterable[Pair]) -> Blocks:
+def comparisons(pairs: Iterable[Pair], title: str = "Comparisons") -> Blocks:
     """Yield the pairs with the lines of each; a line that most of them share is yielded once,
     below.
     """
-    compared_pairs = [compared(pair) for pair in pairs]
+    compared_pairs = list(map(_compared, pairs))
     often = Counter(line for _, lines in compared_pairs for line in lines)
     shared = [line for line, count in often.items() if count > max(1, len(compared_pairs) / 2)]
     entries = []
     for name, lines in compared_pairs:
         entries.append((name, [line for line in lines if line not in shared]))
-    yield Notes(entries, "Comparisons")
+    yield Notes(entries, title)
     for line in shared:
         others = [name.rpartition(": ")[0] for name, lines in compared_pairs if line not in lines]
         whose = f"all but {'; '.join(others)}" if others else "all"
         yield from notes([f"{whose}: {line}"])
 
 
-def compared(pair: Pair) -> tuple[str, list[str]]:
+def _compared(pair: Pair) -> tuple[str, list[str]]:
     """Return the ratio of a pair, and below it how it was computed and what it depends on."""
     ratio = pair.ratio
     names = f"{pair.system.name} vs {pair.baseline.name}"

@@ -4,6 +4,7 @@ warnings.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
@@ -15,9 +16,9 @@ from tprimat.report.blocks import (
     Cells,
     Content,
     Footnotes,
+    Heading,
     Link,
     Marks,
-    Notes,
     Paragraph,
     Table,
     notes,
@@ -166,18 +167,18 @@ def breakdown(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield where the time goes; nothing if no two runs report it."""
     explanation = explain.of_model(model)
     if explanation is not None:
-        text = f"{explain.headline(explanation)}."
-        if look := explain.look_first(explanation):
-            text += f" Start with: {look}."
-        yield Paragraph(text)
-        yield from notes([*explain.reasons(explanation), *explain.caveats(explanation)])
+        profile = explain.document(explanation)
+        # The chart has the place of the screen's table.
+        yield from (part for part in profile.screen if not isinstance(part, Table))
         yield chart(
             "waterfall", "The difference of the step times by part; the table below has the values"
         )
-        table = explain.table(explanation, f"Parts of a step of {model.title}")
-        yield Fold("Table: parts of a step", [table])
-        for table, title in explain.details(explanation):
-            yield Fold(f"Operators: {title}", [table])
+        title = "Parts of a step"
+        for part in profile.details:
+            if isinstance(part, Heading):
+                title = f"Operators: {part.text}"
+            elif isinstance(part, Table):
+                yield Fold(title, [dataclasses.replace(part, caption=title)])
     if charts.breakdown(model) is not None:
         yield chart("breakdown", "Shares of the time; the table below has the values")
     for table, note in breakdowns(model, f"Parts of the time of {model.title}"):
@@ -223,15 +224,11 @@ def _settings(pair: Pair, names: list[str]) -> Parts:
 
 def method(view: View) -> Parts:
     """Yield how the results were computed, and how much depends on the choice of steps."""
-    yield Paragraph(
-        "Throughput is the work of a step divided by the mean step time and the number of GPUs,"
-        " over all steps after the warm-up; of several runs, the geometric mean. Warm-up is"
-        " detected only from the step times."
-    )
+    yield Paragraph(document.METHOD)
     for model in view.comparison.models:
         if model.pairs:
             title = f"Comparisons, {model.title}" if view.several_models else "Comparisons"
-            yield Notes([document.compared(pair) for pair in model.pairs[:MOST_PAIRS]], title)
+            yield from document.comparisons(model.pairs[:MOST_PAIRS], title)
         yield from document.beside_published(model)
         yield from document.judgements(model)
         for group in model.groups:

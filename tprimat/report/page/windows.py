@@ -13,10 +13,10 @@ import statistics
 from collections.abc import Callable
 
 from tprimat import units
-from tprimat.compare import Group, Pair, RunResult, SystemResult
+from tprimat.compare import Group, RunResult, SystemResult
 from tprimat.compare.result import share_of_step
 from tprimat.report.blocks import Content, Heading, Output, Paragraph, Table
-from tprimat.report.page.markup import Control, Fold, Parts
+from tprimat.report.page.markup import Control, Parts
 from tprimat.report.page.view import MOST_RUNS, View
 from tprimat.report.rates import RATE, rate, rate_of
 from tprimat.report.tables import versus
@@ -161,20 +161,6 @@ def section(view: View, group: Group) -> Parts:
     baseline = view.of(group.baseline).name
     header = ["System", "This window", f"Speedup vs {baseline}", "Reported", "Reported speedup"]
     yield Table(header, rows, caption="Throughput in this step window")
-    yield from _other_windows(view, [pair for pair in group.pairs if pair.sensitivity])
-
-
-def _other_windows(view: View, pairs: list[Pair]) -> Parts:
-    names = list(dict.fromkeys(name for pair in pairs for name, _ in pair.sensitivity))
-    rows = []
-    for pair in pairs:
-        ratios = dict(pair.sensitivity)
-        cells = [_speedup(ratios[name]) if name in ratios else units.UNKNOWN for name in names]
-        rows.append([view.of(pair.system).name, *cells])
-    if rows:
-        header = ["Speedup vs baseline", *names]
-        table = Table(header, rows, caption="Speedup with other common step windows")
-        yield Fold("Sensitivity to the step window", [table])
 
 
 def _rates(system: SystemResult, found: tuple[int, ...]) -> Values:
