@@ -10,7 +10,6 @@ import msgspec
 
 from tprimat import units
 from tprimat.analysis import efficiency, metrics
-from tprimat.analysis.intervals import level
 from tprimat.compare import Pair, RunResult
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import is_of_blocks, over_runs
@@ -54,30 +53,12 @@ def anchor(placed: Placed, metric: str) -> str:
     return f"s{placed.index}-{metric}"
 
 
-def title_anchor(placed: Placed, title: str) -> str:
-    """Return where the evidence of a row of a table is, by the row's title; the system's, where no
-    value has it.
-    """
-    for metric in (*metrics.METRICS, *efficiency.METRICS):
-        if title in (metric.title, titled(metric)) and _has(placed, metric.name):
-            return anchor(placed, metric.name)
-    if title.startswith(("Throughput", f"{level()} CI", "Run-to-run")):
-        return rate_anchor(placed)
-    return f"s{placed.index}"
-
-
-def rate_anchor(placed: Placed) -> str:
-    """Return where the evidence of a system's rate is, if it has one."""
-    if RATE in placed.system.values:
-        return anchor(placed, RATE)
-    return f"s{placed.index}"
-
-
-def _has(placed: Placed, name: str) -> bool:
-    if name in placed.system.values:
-        return True
+def metric_anchor(placed: Placed, name: str) -> str:
+    """Return where the evidence of a metric is; the system's, if it has no value of it."""
     is_efficiency = any(metric.name == name for metric in efficiency.METRICS)
-    return is_efficiency and bool(placed.system.valid_runs)
+    if name in placed.system.values or (is_efficiency and placed.system.valid_runs):
+        return anchor(placed, name)
+    return f"s{placed.index}"
 
 
 def _table(rows: Iterable[_Row], caption: str, *header: str) -> list[Part]:
@@ -116,8 +97,8 @@ def _pair(view: View, pair: Pair) -> list[Content]:
     system = view.of(pair.system)
     baseline = view.of(pair.baseline)
     links: list[Inline] = [
-        *(" (", Link(system.name, rate_anchor(system), "")),
-        *(" / ", Link(baseline.name, rate_anchor(baseline), ""), ")"),
+        *(" (", Link(system.name, metric_anchor(system, RATE), "")),
+        *(" / ", Link(baseline.name, metric_anchor(baseline, RATE), ""), ")"),
     ]
     name = f"{system.name} vs {baseline.name}"
     if pair.ratio is None:

@@ -57,7 +57,7 @@ def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Tab
     def cell(row: tables.Row, index: int) -> Content:
         own = placed[index]
         text = row.cells[index].text
-        anchor = evidence.title_anchor(own, row.title)
+        anchor = evidence.metric_anchor(own, row.metric)
         if row.title.startswith("Speedup"):
             anchor = ratios.get(own.system, anchor)
         if text in (units.UNKNOWN, untimed(own.system)) or not own.runs:
@@ -123,7 +123,7 @@ def loss(view: View, model: ModelComparison, chart: Chart) -> Parts:
         first = next((value for value in losses if value is not None), None)
         if first is not None:
             data = placed.system.run.data
-            end = Link(final, evidence.title_anchor(placed, "Loss at the end"))
+            end = Link(final, evidence.metric_anchor(placed, "final_loss"))
             entropy = units.UNKNOWN if data.entropy is None else f"{data.entropy:.4g}"
             rows.append([placed.name, f"{first:.4g}", end, entropy, data.kind or "not reported"])
     if rows:
