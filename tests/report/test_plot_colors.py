@@ -42,7 +42,7 @@ class TestOwner:
         ]
         assert all(found(*order) == found(*runs) for order in itertools.permutations(runs))
 
-    def test_a_system_has_its_colour_beside_any_other_and_whichever_is_faster(self):
+    def test_a_system_has_its_color_beside_any_other_and_whichever_is_faster(self):
         beside_amd = found(make_run(), make_run(**AMD, step_time=2.4))
         beside_slower_amd = found(make_run(), make_run(**AMD, step_time=4))
         beside_nvidia = found(make_run(), make_run(B200, step_time=2.0))

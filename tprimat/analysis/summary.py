@@ -175,7 +175,7 @@ def summarize(
     notes = []
     if profiled:
         notes.append(Note("steps-profiled", {"first": profiled[0], "last": profiled[-1]}))
-    fast, payers = records.dispatch_artefacts(run)
+    fast, payers = records.dispatch_artifacts(run)
     if fast:
         waited = ""
         if payers:

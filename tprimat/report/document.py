@@ -292,7 +292,7 @@ def _stated(run: Run, path: str) -> str:
 
 
 def _details(model: ModelComparison) -> Blocks:
-    yield from judgements(model)
+    yield from check_findings(model)
     for group in model.groups:
         if group.runner_up:
             yield from comparisons((group.runner_up, *group.pairs))
@@ -321,12 +321,12 @@ def evidence(comparison: Comparison) -> Blocks:
             runs = f"{len(system.valid_runs)} of {len(system.runs)} runs used"
             used.append(f"{system.full_name}: {runs}")
         yield from notes(used, f"Systems, {model.title}")
-        yield from judgements(model)
+        yield from check_findings(model)
         warnings = _by_text(model, lambda system: [*system.value_warnings, *system.run_warnings])
         yield from notes(warnings, "Warnings")
 
 
-def judgements(model: ModelComparison) -> Blocks:
+def check_findings(model: ModelComparison) -> Blocks:
     """Yield what the checks found, each once with the systems that it is about; docs/metrics.md
     explains the rules.
     """

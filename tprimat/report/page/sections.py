@@ -230,7 +230,7 @@ def method(view: View) -> Parts:
             title = f"Comparisons, {model.title}" if view.several_models else "Comparisons"
             yield from document.comparisons(model.pairs[:MOST_PAIRS], title)
         yield from document.beside_published(model)
-        yield from document.judgements(model)
+        yield from document.check_findings(model)
         for group in model.groups:
             yield from windows.section(view, group)
 
