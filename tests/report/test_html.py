@@ -19,9 +19,9 @@ from tprimat.catalog.prices import Price
 from tprimat.compare.cost import cost
 from tprimat.report import Plot, Sources, page
 from tprimat.report.blocks import Image
+from tprimat.report.items import items_of
 from tprimat.report.page import view
 from tprimat.report.page.markup import Writer
-from tprimat.report.plot.items import items_of
 from tprimat.report.verdict import cost_sentence, report
 from tprimat.results.run import Data, Source, SourceFile
 

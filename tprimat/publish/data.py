@@ -22,7 +22,7 @@ from tprimat.catalog import gpus as hardware
 from tprimat.catalog import models
 from tprimat.files import write_output
 from tprimat.publish.record import COLUMNS, Change, Point, PointPair, Record
-from tprimat.report.plot.colors import colors_of_gpus
+from tprimat.report.colors import colors_of_gpus
 from tprimat.report.steps import no_formula
 from tprimat.results.fields import JsonObject
 

@@ -18,10 +18,10 @@ import msgspec
 
 from tprimat.report import Plot, Sources, document, scaling, screen, tables
 from tprimat.report.blocks import Paragraph, notes
+from tprimat.report.colors import PARTS
 from tprimat.report.page import card, charts, evidence, sections, windows
 from tprimat.report.page.markup import Control, Fold, Part, Parts, Writer, json_text
 from tprimat.report.page.view import PlacedRun, View, wall_times
-from tprimat.report.plot.colors import PARTS
 from tprimat.report.verdict import Report
 from tprimat.results.fields import JsonObject
 from tprimat.text import counted, plain
@@ -157,7 +157,7 @@ def _charts(view: View, drawn: Container[str]) -> Parts:
     """Yield the charts of each model, if there are several in a fold of its own: a chart is drawn
     once it is seen.
     """
-    yield Control("chart_status", {"view": view})
+    yield Control("chart_status", {"systems": view.systems})
     for number, model in enumerate(view.comparison.models):
 
         def chart(kind: str, text: str, number: int = number) -> Part:

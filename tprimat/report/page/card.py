@@ -359,7 +359,7 @@ def _passed(view: View) -> Iterator[Chip]:
         for efficiency in efficiencies(view.comparison, placed.system):
             share = efficiency.values.get("mfu")
             if share is not None and share.value is not None:
-                shares[view.title(placed)] = share.value
+                shares[placed.label] = share.value
     if shares:
         listed = "; ".join(f"{name} {share:.1f}%" for name, share in shares.items())
         of = "MFU (model FLOPs utilization), of the dense peak of the precision used"

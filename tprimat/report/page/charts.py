@@ -44,7 +44,7 @@ def charts(view: View, model: ModelComparison, number: int) -> Iterator[Chart]:
     placed = view.of_model(model)[:MOST_SYSTEMS]
     runs = []
     for system in placed:
-        runs += [run for run in view.runs_of(system) if run.result.is_valid]
+        runs += [run for run in system.runs if run.result.is_valid]
     for chart in (
         step_times(view, runs),
         loss(view, runs, "tokens"),

@@ -90,7 +90,7 @@ def section(view: View) -> Parts:
         yield Fold(f"Ratios ({len(ratios)})", table, len(ratios) == 1)
     for placed in view.systems:
         if placed.runs:
-            yield Fold(view.title(placed), list(_system(view, placed)), anchor=f"s{placed.index}")
+            yield Fold(placed.label, list(_system(view, placed)), anchor=f"s{placed.index}")
 
 
 def _pair(view: View, pair: Pair) -> list[Content]:
@@ -120,7 +120,7 @@ def _system(view: View, placed: Placed) -> Parts:
     if several:
         yield from _table(_values(placed), f"Values of {placed.name}", *_HEADER)
     yield from _table(_efficiency(view, placed), "Efficiency and cost", *_HEADER)
-    for run in view.runs_of(placed):
+    for run in placed.runs:
         title = f"Run {run.number} of {len(system.runs)}: {run.result.file}"
         if not run.result.is_valid:
             title += f", {run.result.run.status}: excluded"

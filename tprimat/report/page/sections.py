@@ -71,7 +71,7 @@ def step_times(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the chart of step times and its table."""
     rows: list[Cells] = []
     for placed in view.of_model(model):
-        for run in view.runs_of(placed):
+        for run in placed.runs:
             rows += _segments(placed, run)
     header = ["Run", "Steps", "Mean", "Median", "Outliers (share of time)", "Drift", "Warm-up"]
     yield chart("steps", "Step time over the steps; the table below has the values of each segment")
@@ -119,7 +119,7 @@ def loss(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the charts of loss over tokens and over time, and their table."""
     rows: list[Cells] = []
     for placed, final in zip(view.of_model(model), final_losses(model.systems), strict=True):
-        losses = itertools.chain(*(run.result.run.loss_values for run in view.runs_of(placed)))
+        losses = itertools.chain(*(run.result.run.loss_values for run in placed.runs))
         first = next((value for value in losses if value is not None), None)
         if first is not None:
             data = placed.system.run.data
@@ -203,7 +203,7 @@ def config_diff(view: View) -> Parts:
     """Yield every setting of each pair; that of the first headline is printed."""
     every = pairs(view)
     for number, pair in enumerate(every[:MOST_PAIRS]):
-        names = [view.title(view.of(system)) for system in (pair.system, pair.baseline)]
+        names = [view.of(system).label for system in (pair.system, pair.baseline)]
         title = f"{' vs '.join(names)}: {pair.config_diff.verdict}"
         yield Fold(title, list(_settings(pair, names)), is_open=number == 0)
     if len(every) > MOST_PAIRS:

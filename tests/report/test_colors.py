@@ -11,8 +11,8 @@ from made_runs import H100, MI300X, comparison, make_run
 
 from tprimat.catalog import gpus
 from tprimat.report import plot
+from tprimat.report.colors import FIRST_TONE, TONES, colors_of
 from tprimat.report.page.view import View
-from tprimat.report.plot.colors import FIRST_TONE, TONES, colors_of
 from tprimat.report.verdict import report
 
 AMD = {"device": MI300X, "stack": "rocm"}
