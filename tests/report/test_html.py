@@ -158,7 +158,7 @@ class TestWhole:
             "runs",
             "charts",
             "windows",
-            "cost",
+            "costs",
         }
         results = embedded(text, "results")
         assert len(results) == len(embedded(text, "data")["runs"])
@@ -587,9 +587,9 @@ class TestCost:
 
     def test_what_is_excluded_has_no_cost(self):
         assert len(self.fields(CASES["excluded"]())) == 0
-        values = embedded(text_of(CASES["excluded"]()), "data")["cost"]
+        values = embedded(text_of(CASES["excluded"]()), "data")
         assert [system["cost"] is None for system in values["systems"]] == [False, True]
-        assert values["pairs"] == []
+        assert values["costs"] == []
 
     @pytest.mark.parametrize(
         ("length", "unit", "amount"), [(2048, "10⁹ tokens", 1e9), (None, "10⁶ samples", 1e6)]
@@ -601,7 +601,7 @@ class TestCost:
         ]
         text = text_of(comparison(*runs))
         assert f'<th scope="col">USD per {unit}</th>' in text
-        costs = [system["cost"] for system in embedded(text, "data")["cost"]["systems"]]
+        costs = [system["cost"] for system in embedded(text, "data")["systems"]]
         # 64 sequences a step on 8 GPUs, at $1 per GPU-hour.
         work = 64 / 8 * (length or 1)
         times = [
@@ -612,6 +612,6 @@ class TestCost:
         assert costs == pytest.approx([amount / 3600 * time / work for time in times], rel=1e-3)
 
     def test_a_price_becomes_a_cost_per_token(self):
-        values = embedded(text_of(CASES["one_system"]()), "data")["cost"]
+        values = embedded(text_of(CASES["one_system"]()), "data")
         rate = CASES["one_system"]().systems[0].value("tokens_per_second_per_gpu")
         assert values["systems"][0]["cost"] == pytest.approx(1e9 / rate / 3600)

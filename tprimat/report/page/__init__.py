@@ -76,8 +76,15 @@ def data(view: View) -> JsonObject:
     """
     systems = []
     for placed in view.systems:
-        of_model = {"name": placed.name, "model": plain(placed.model.title)}
-        systems.append({**of_model, "color": placed.field, "dash": placed.dash})
+        systems.append(
+            {
+                "name": placed.name,
+                "model": plain(placed.model.title),
+                "color": placed.field,
+                "dash": placed.dash,
+                "cost": card.cost_of_work(placed.system),
+            }
+        )
     drawn: list[charts.Chart] = []
     for number, model in enumerate(view.comparison.models):
         drawn += charts.charts(view, model, number)
@@ -91,7 +98,7 @@ def data(view: View) -> JsonObject:
         "runs": [_run(view, run) for run in view.runs],
         "charts": drawn,
         "windows": grids,
-        "cost": card.cost_values(view),
+        "costs": card.cost_values(view),
     }
     return msgspec.to_builtins(values)  # type: ignore[no-any-return]
 

@@ -207,37 +207,26 @@ def _bar(placed: Placed, bar: charts.Bar, longest: float) -> JsonObject:
     return values
 
 
-def _rate(system: SystemResult) -> float:
-    """Return the rate that a bar shows; none for a system that is excluded."""
-    if system.exclusion is not None:
-        return 0.0
-    return system.value(RATE) or 0.0
-
-
-def cost_values(view: View) -> JsonObject:
-    """Return what page.js computes costs with: USD per amount of work at $1 an hour, and the
-    sentences of each pair.
-    """
-    systems = []
-    for placed in view.systems:
-        cost_of_work = _cost_of_work(placed.system)
-        systems.append({"field": placed.field, "name": placed.name, "cost": cost_of_work})
+def cost_values(view: View) -> list[JsonObject]:
+    """Return the sentences of each pair, of which page.js chooses by the prices."""
     pairs = []
-    for number, found in _pair_costs(view):
-        places = {
-            "faster": view.of(found.pair.faster).index,
-            "slower": view.of(found.pair.slower).index,
+    for number, pair_cost in _pair_costs(view):
+        systems = {
+            "faster": view.of(pair_cost.pair.faster).index,
+            "slower": view.of(pair_cost.pair.slower).index,
         }
-        pairs.append({"answer": number, **places, **costs.forms(found)})
-    return {"systems": systems, "pairs": pairs}
+        pairs.append({"answer": number, **systems, **costs.forms(pair_cost)})
+    return pairs
 
 
-def _cost_of_work(system: SystemResult) -> float | None:
-    """Return the USD that the stated amount of work costs at $1 per GPU-hour; None if unknown."""
+def cost_of_work(system: SystemResult) -> float | None:
+    """Return the USD that the stated amount of work costs at $1 per GPU-hour; None if unknown, and
+    for a system that is excluded.
+    """
     # Tokens and samples are those of one GPU, steps of all.
     gpus = system.count if system.unit == "steps" else 1
-    rate = _rate(system)
-    if not rate or not gpus:
+    rate = system.value(RATE)
+    if not rate or not gpus or system.exclusion is not None:
         return None
     return Price(1.0, 1.0).cost(work_of([system]).size / 3600 * gpus / rate)
 
@@ -266,15 +255,15 @@ def _cost(view: View) -> JsonObject | None:
     for answer in view.answers:
         amounts[work_of(answer.group.systems).amount] = None
         for system in answer.group.systems[:LISTED]:
-            if _cost_of_work(system):
+            if cost_of_work(system):
                 named.setdefault(system.name, []).append(view.of(system))
     if not named:
         return None
     several = len(view.answers) > 1
     sentences = []
-    for number, found in _pair_costs(view):
+    for number, pair_cost in _pair_costs(view):
         model = view.answers[number].title if several else ""
-        text = costs.cost_sentence(found, prices)
+        text = costs.cost_sentence(pair_cost, prices)
         sentences.append({"number": number, "model": model, "text": text})
     rows = [_price_row(view, placed, has_amounts=len(amounts) > 1) for placed in named.values()]
     titles = ("System", "USD per GPU-hour", f"USD per {' or '.join(amounts)}")
