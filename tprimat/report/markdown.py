@@ -99,7 +99,7 @@ def _inline(piece: blocks.Inline) -> str:
             return code(piece.text)
         case blocks.Strong():
             return f"**{escape(piece.text)}**"
-        case blocks.Link() | blocks.Output():
+        case blocks.Link() | blocks.Target() | blocks.Output():
             return escape(piece.text)
         case blocks.Marks():
             return ""
