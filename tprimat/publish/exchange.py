@@ -29,7 +29,7 @@ def check(folder: Path) -> None:
     """Raise UsageError for a directory that has files, but no site, nor what a killed call left of
     one.
     """
-    names = {each.name for each in folder.iterdir()} if folder.is_dir() else {STAGING}
+    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else {STAGING}
     # A link leads out of the directory; a call makes none of this name.
     has_staging = STAGING in names and not (folder / STAGING).is_symlink()
     if not has_staging and names - {LOCK_NAME} and not _is_page(folder / INDEX):
@@ -64,12 +64,12 @@ def exchanged(folder: Path) -> Iterator[Path]:
                 # Without one it comes first, and the next call knows the rest by it.
                 has_old = os.path.lexists(folder / INDEX)
                 for entry in sorted(
-                    new.iterdir(), key=lambda each: (each.name == INDEX) == has_old
+                    new.iterdir(), key=lambda path: (path.name == INDEX) == has_old
                 ):
-                    place = folder / entry.name
-                    if entry.name != INDEX and os.path.lexists(place):
-                        place.rename(old / entry.name)
-                    entry.replace(place)
+                    target = folder / entry.name
+                    if entry.name != INDEX and os.path.lexists(target):
+                        target.rename(old / entry.name)
+                    entry.replace(target)
             finally:
                 _restore(folder)
     except RecursionError:
@@ -91,9 +91,9 @@ def _restore(folder: Path) -> None:
     if (folder / STAGING).is_symlink():
         (folder / STAGING).unlink()
     for entry in old.iterdir() if (new / INDEX).exists() else ():
-        if os.path.lexists(place := folder / entry.name):
-            place.rename(new / entry.name)
-        entry.rename(place)
+        if os.path.lexists(target := folder / entry.name):
+            target.rename(new / entry.name)
+        entry.rename(target)
     shutil.rmtree(folder / STAGING, ignore_errors=True)
 
 
@@ -110,9 +110,9 @@ def _keep(folder: Path, new: Path) -> None:
     for top in new.iterdir():
         # A link leads out of the site.
         own = folder / top.name
-        for place, names, files in os.walk(own) if top.is_dir() and not own.is_symlink() else ():
-            for name in (*files, *(name for name in names if Path(place, name).is_symlink())):
-                target = new / Path(place, name).relative_to(folder)
-                if not os.path.lexists(target) and not _is_page(Path(place, name)):
+        for current, names, files in os.walk(own) if top.is_dir() and not own.is_symlink() else ():
+            for name in (*files, *(name for name in names if Path(current, name).is_symlink())):
+                target = new / Path(current, name).relative_to(folder)
+                if not os.path.lexists(target) and not _is_page(Path(current, name)):
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy2(Path(place, name), target, follow_symlinks=False)
+                    shutil.copy2(Path(current, name), target, follow_symlinks=False)

@@ -153,16 +153,16 @@ def _interval(ratio: Ratio, color: int, scale: Bounds) -> Control:
     """
     start, end = scale
 
-    def place(value: float) -> float:
+    def position(value: float) -> float:
         return 100 * math.log(value / start) / math.log(end / start)
 
-    low, high = map(place, ratio.bounds)
-    one = f"{place(1):.1f}"
+    low, high = map(position, ratio.bounds)
+    one = f"{position(1):.1f}"
     values = {
         "text": speedup_text(ratio),
         "color": color,
         "is_known": ratio.low is not None,
-        "value": f"{place(ratio.value):.1f}",
+        "value": f"{position(ratio.value):.1f}",
         "one": one,
         "low": f"{low:.1f}",
         "width": f"{max(high - low, 0.8):.1f}",
@@ -271,19 +271,19 @@ def _cost(view: View) -> JsonObject | None:
 
 
 def _price_row(view: View, systems: Sequence[Placed], *, has_amounts: bool) -> JsonObject:
-    """Return the price field of systems of one name, and the places of what each costs."""
+    """Return the price field of systems of one name, and the outputs of what each costs."""
     first = systems[0]
     typed = ""
     if price := view.comparison.prices.get(first.system.name):
         typed = f"{price.low:g}"
         if f"{price.high:g}" != typed:
             typed += f":{price.high:g}"
-    places = []
+    outputs = []
     for placed in systems:
         model = placed.model.short_title if len(view.answers) > 1 else ""
         amount = work_of([placed.system]).amount if has_amounts else ""
-        places.append((placed.index, model, amount))
-    return {"name": first.name, "field": first.field, "typed": typed, "costs": places}
+        outputs.append((placed.index, model, amount))
+    return {"name": first.name, "field": first.field, "typed": typed, "costs": outputs}
 
 
 def _chips(view: View) -> Iterator[Chip]:

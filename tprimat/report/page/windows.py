@@ -101,14 +101,14 @@ def stops_to(last: int) -> tuple[int, ...]:
     return (*sorted(step for step in steps if step < last), last)
 
 
-def values(found: Grid) -> JsonObject:
+def values(grid: Grid) -> JsonObject:
     """Return the grid as the page looks it up: texts by begin and end, for windows that hold enough
     steps.
     """
     return {
-        "stops": list(found.stops),
-        "rates": [_texts(rates, rate) for rates in found.rates],
-        "ratios": [_texts(ratios, _speedup) for ratios in found.ratios],
+        "stops": list(grid.stops),
+        "rates": [_texts(rates, rate) for rates in grid.rates],
+        "ratios": [_texts(ratios, _speedup) for ratios in grid.ratios],
     }
 
 
@@ -128,14 +128,14 @@ def _speedup(value: float) -> str:
 
 def section(view: View, group: Group) -> Parts:
     """Yield the sliders, and the table that they fill."""
-    found = grid(group)
-    if found is None:
+    window_grid = grid(group)
+    if window_grid is None:
         return
     number = [answer.group for answer in view.answers].index(group)
     # All steps but the first one.
-    begin = 1 if len(found.stops) > 2 else 0
-    end = len(found.stops) - 1
-    texts = values(found)
+    begin = 1 if len(window_grid.stops) > 2 else 0
+    end = len(window_grid.stops) - 1
+    texts = values(window_grid)
     pairs = {pair.system: pair for pair in group.pairs}
     rows: list[list[Content]] = []
     for index, system in enumerate(group.systems):
@@ -150,7 +150,9 @@ def section(view: View, group: Group) -> Parts:
         rows.append([view.of(system).name, rate_now, ratio_now, rate_of(system), reported])
     yield Heading(3, "Try another step window")
     yield Paragraph("This does not change the result above.")
-    yield Control("sliders", {"number": number, "stops": found.stops, "begin": begin, "end": end})
+    yield Control(
+        "sliders", {"number": number, "stops": window_grid.stops, "begin": begin, "end": end}
+    )
     baseline = view.of(group.baseline).name
     header = ["System", "This window", f"Speedup vs {baseline}", "Reported", "Reported speedup"]
     yield Table(header, rows, caption="Throughput in this step window")
