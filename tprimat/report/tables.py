@@ -16,6 +16,7 @@ from tprimat.report.blocks import DETAIL, Cells, Content, Paragraph, Table, text
 from tprimat.report.efficiency import figure
 from tprimat.report.rates import (
     RATE,
+    STEP_TIME,
     Systems,
     bounds_of,
     plus_minus,
@@ -61,8 +62,6 @@ SHOWS_WORTH = (
 
 BESIDE = 4
 """Systems that stand side by side; more stand below each other."""
-
-_STEP_TIME = "avg_step_time_seconds"
 
 MEMORY = tuple(metric for metric in metrics.METRICS if "_memory_" in metric.name)
 
@@ -222,11 +221,11 @@ def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
         title = f"Speedup vs {group.baseline.name}"
         table.append((title, "", lambda system: speedups.get(system, baseline)))
     table += [
-        ("Step time, mean", _STEP_TIME, _step_time),
+        ("Step time, mean", STEP_TIME, step_time),
         (
             "Step time, median",
             "median_step_time_seconds",
-            lambda system: _step_time(system, "median_step_time_seconds"),
+            lambda system: step_time(system, "median_step_time_seconds"),
         ),
         (
             "Runs",
@@ -311,12 +310,12 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
 
 
 def _speed_on_screen(group: Group) -> list[Row]:
-    times = [system.value(_STEP_TIME) for system in group.systems]
+    times = [system.value(STEP_TIME) for system in group.systems]
     in_ms = min(filter(None, times), default=1.0) < 0.1
     rows = _rows(
         group,
         (rate_unit(group.systems), RATE, _throughput),
-        ("step time, mean", _STEP_TIME, lambda system: _step_time(system, in_ms=in_ms)),
+        ("step time, mean", STEP_TIME, lambda system: step_time(system, in_ms=in_ms)),
     )
     return [dataclasses.replace(row, short=row.title.partition(",")[0]) for row in rows]
 
@@ -403,7 +402,8 @@ def _rows(group: Group, *table: tuple[str, str, _Read]) -> list[Row]:
     return rows
 
 
-def _step_time(system: SystemResult, metric: str = _STEP_TIME, *, in_ms: bool = False) -> str:
+def step_time(system: SystemResult, metric: str = STEP_TIME, *, in_ms: bool = False) -> str:
+    """Return a system's step time, or what stands for it."""
     value = system.value(metric)
     if value is None:
         return untimed(system)
