@@ -351,7 +351,7 @@ class TestCard:
             made = report(comparison(*runs))
             shown = page.render(made, Sources("1", ""), None).decode()
             assert f"<title>Llama 3.1 8B · {names}</title>" in shown
-            first = page.document.of(made, Sources("1", ""), plot=False).screen[0]
+            first = page.document.in_full(made, Sources("1", ""), plot=False).screen[0]
             assert first.text == f"Comparison: Llama 3.1 8B · {names}"
 
     def test_c5_a_bar_of_which_nobody_knows_the_interval_says_so(self):

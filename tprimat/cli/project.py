@@ -29,7 +29,7 @@ def main(arguments: argparse.Namespace) -> int:
     projections = [
         each
         for curve in found.curves
-        if (each := projection.of(curve, arguments.gpus, arguments.batch))
+        if (each := projection.of_curve(curve, arguments.gpus, arguments.batch))
     ]
     status = inputs.status(ExitStatus.OK if projections else ExitStatus.NOT_COMPARABLE)
     if arguments.json:

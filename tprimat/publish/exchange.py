@@ -90,8 +90,10 @@ def _restore(folder: Path) -> None:
     old = folder / STAGING / "old"
     if (folder / STAGING).is_symlink():
         (folder / STAGING).unlink()
-    for entry in old.iterdir() if (new / INDEX).exists() else ():
-        if os.path.lexists(target := folder / entry.name):
+    is_incomplete = (new / INDEX).exists()
+    for entry in old.iterdir() if is_incomplete else ():
+        target = folder / entry.name
+        if os.path.lexists(target):
             target.rename(new / entry.name)
         entry.rename(target)
     shutil.rmtree(folder / STAGING, ignore_errors=True)
@@ -110,9 +112,13 @@ def _keep(folder: Path, new: Path) -> None:
     for top in new.iterdir():
         # A link leads out of the site.
         own = folder / top.name
-        for current, names, files in os.walk(own) if top.is_dir() and not own.is_symlink() else ():
-            for name in (*files, *(name for name in names if Path(current, name).is_symlink())):
-                target = new / Path(current, name).relative_to(folder)
-                if not os.path.lexists(target) and not _is_page(Path(current, name)):
+        if not top.is_dir() or own.is_symlink():
+            continue
+        for current, names, files in os.walk(own):
+            # A link to a directory is a file of the site, and isn't walked into.
+            for path in (Path(current, name) for name in (*files, *names)):
+                target = new / path.relative_to(folder)
+                is_folder = path.is_dir() and not path.is_symlink()
+                if not (is_folder or os.path.lexists(target) or _is_page(path)):
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy2(Path(current, name), target, follow_symlinks=False)
+                    shutil.copy2(path, target, follow_symlinks=False)

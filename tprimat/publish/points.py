@@ -363,13 +363,11 @@ def _files(system: SystemResult) -> str:
     names = dict.fromkeys(_PACKED.sub(r"\1", result.file) for result in system.runs)
     shown = list(dict.fromkeys(shown_paths(map(os.path.abspath, names)).values()))
     begin = os.path.commonprefix(shown)  # noqa: RUF071 - a glob may begin with a part of a name
-    return _short(
-        begin
-        if len(shown) == 1
-        else f"{begin}*"
-        if begin
-        else f"{shown[0]} and {len(shown) - 1} more"
-    )
+    if len(shown) == 1:
+        return _short(begin)
+    if begin:
+        return _short(f"{begin}*")
+    return _short(f"{shown[0]} and {len(shown) - 1} more")
 
 
 def places_by(

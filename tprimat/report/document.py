@@ -82,7 +82,7 @@ EFFICIENCY = (
 )
 
 
-def of(report: Report, sources: Sources, *, plot: bool) -> Document:
+def in_full(report: Report, sources: Sources, *, plot: bool) -> Document:
     """Return all that a file says of a report, with the place of its plot: the answer, then the
     values behind it.
     """
