@@ -1,4 +1,4 @@
-"""What the product is made of: the licences that SECURITY.md lists, and the bill of materials."""
+"""What the product is made of: the licenses that SECURITY.md lists, and the bill of materials."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def sbom():
 
 @pytest.fixture
 def rows(repository, sbom):
-    """The packages in the table of SECURITY.md, with their licences."""
+    """The packages in the table of SECURITY.md, with their licenses."""
     text = (
         (repository / "SECURITY.md")
         .read_text(encoding="utf-8")
-        .partition("| package | for | licence |")[2]
+        .partition("| package | for | license |")[2]
     )
     found = {}
     for line in text.partition("\n\n")[0].splitlines()[2:]:
-        names, _, licence = (cell.strip() for cell in line.strip("|").split("|"))
+        names, _, license = (cell.strip() for cell in line.strip("|").split("|"))
         for name in names.split(","):
-            found[sbom.normal(re.sub(r"\(.*\)", "", name).strip())] = licence
+            found[sbom.normal(re.sub(r"\(.*\)", "", name).strip())] = license
     return found
 
 
@@ -50,7 +50,7 @@ def stated(name: str) -> str:
     )
 
 
-def test_every_package_that_is_asked_for_is_listed_with_its_licence(repository, sbom, rows):
+def test_every_package_that_is_asked_for_is_listed_with_its_license(repository, sbom, rows):
     text = (
         (repository / "pyproject.toml")
         .read_text(encoding="utf-8")
@@ -59,15 +59,15 @@ def test_every_package_that_is_asked_for_is_listed_with_its_licence(repository, 
     extras = [Requirement(each) for each in re.findall(r'"([^"]+)"', text.partition("\n[")[0])]
     wanted = {sbom.normal(each.name) for each in [*sbom.listed("requirements.txt"), *extras]}
     assert set(rows) == {*wanted, *(sbom.normal(each["name"]) for each in sbom.chart_libraries())}
-    for name, licence in rows.items():
+    for name, license in rows.items():
         if name in wanted and importlib.util.find_spec(name.replace("-", "_")) is not None:
-            assert re.search(KNOWN[licence], stated(name)), name
+            assert re.search(KNOWN[license], stated(name)), name
 
 
-def test_the_included_libraries_have_their_licences_beside_them(repository, rows, sbom):
+def test_the_included_libraries_have_their_licenses_beside_them(repository, rows, sbom):
     for component in sbom.chart_libraries():
-        (licence,) = (each["license"]["id"] for each in component["licenses"])
-        assert rows[sbom.normal(component["name"])] == licence == "MIT"
+        (license,) = (each["license"]["id"] for each in component["licenses"])
+        assert rows[sbom.normal(component["name"])] == license == "MIT"
     project = (repository / "pyproject.toml").read_text(encoding="utf-8")
     for name in (
         "tprimat/report/page/plotly-basic.LICENSE",

@@ -73,7 +73,7 @@ def texts() -> dict[str, str]:
         comparison(*(runs(32 / gpus + 0.1 * gpus**0.5, gpus=gpus) for gpus in (8, 16, 32)))
     )
     sized = dataclasses.replace(pair, scaling=curve)
-    projected = [projection.of(curve.curves[0], 64, None)]
+    projected = [projection.of_curve(curve.curves[0], 64, None)]
     files = [
         [Loaded("old", "1" * 64, runs(3.2))],
         [Loaded("new", "2" * 64, runs(3.6, label="new"))],

@@ -423,7 +423,7 @@ HANDED = (*SLOW, 0.01, 0.02, 6.0, *SLOW)
 )
 def test_steps_that_were_only_handed_over(times, fields, expected):
     known = {"source": Source(kind="log"), "platform": "nvd"}
-    assert records.dispatch_artefacts(a_run(times, **{**known, **fields})) == expected
+    assert records.dispatch_artifacts(a_run(times, **{**known, **fields})) == expected
 
 
 RISING = [1.0, 1.02, 1.01, 1.05, 1.06, 1.10, 1.08, 1.20]

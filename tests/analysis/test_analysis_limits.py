@@ -168,7 +168,7 @@ def test_no_more_than_half_is_skipped(ask, below, above):
 
 
 def dispatched(times):
-    return records.dispatch_artefacts(timed(times))[0]
+    return records.dispatch_artifacts(timed(times))[0]
 
 
 @limits(
@@ -192,7 +192,7 @@ def dispatched(times):
         (6, 0),
     ),
 )
-def test_artefacts_of_dispatch(ask, below, above):
+def test_artifacts_of_dispatch(ask, below, above):
     assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
 
 

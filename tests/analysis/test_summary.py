@@ -287,7 +287,7 @@ def test_a_total_is_not_given_where_steps_are_missing():
 def test_times_of_an_asynchronous_dispatch_are_excluded_and_reported(times, fast, payers):
     run = a_run(times)
     summary = summarize(run)
-    assert records.dispatch_artefacts(run) == (fast, payers)
+    assert records.dispatch_artifacts(run) == (fast, payers)
     assert sum("asynchronous dispatch" in warning for warning in summary.warnings) == bool(fast)
     assert summary.performance.total_steps == len(times)
     assert summary.performance.total_time_seconds == pytest.approx(sum(times))
@@ -307,7 +307,7 @@ def test_times_of_an_asynchronous_dispatch_are_excluded_and_reported(times, fast
         ({"source": Source(kind="result"), "framework": "primus"}, 1),
     ],
 )
-def test_fast_steps_of_our_own_recorder_or_of_a_cpu_are_no_artefacts(fields, excluded):
+def test_fast_steps_of_our_own_recorder_or_of_a_cpu_are_no_artifacts(fields, excluded):
     times = [5.0, 5.0, 0.001, 5.0, 5.0, 5.0, 5.0]
     summary = summarize(msgspec.structs.replace(a_run(times), **fields))
     assert sum("asynchronous dispatch" in warning for warning in summary.warnings) == excluded

@@ -87,7 +87,7 @@ def test_t4_a_queued_step_is_none_in_a_growing_log(count):
 def test_t4_an_impossible_step_is_none_wherever_it_stands(place):
     times = [5.0] * 9
     times[place] = 0.01
-    assert records.dispatch_artefacts(logged(times)) == ((place + 1,), ())
+    assert records.dispatch_artifacts(logged(times)) == ((place + 1,), ())
     assert mean_of(times) == 5.0
 
 
@@ -95,8 +95,8 @@ def test_t4_an_impossible_step_is_none_wherever_it_stands(place):
     "times", [[2.0, 30.0] * 6, [30.0, 2.0] * 6, [0.01, 9.8] * 6, [9.8, 0.01] * 6]
 )
 @pytest.mark.parametrize("count", [6, 11, 12])
-def test_t4_steps_that_alternate_are_no_artefacts(times, count):
-    assert records.dispatch_artefacts(logged(times[:count])) == ((), ())
+def test_t4_steps_that_alternate_are_no_artifacts(times, count):
+    assert records.dispatch_artifacts(logged(times[:count])) == ((), ())
 
 
 def alternating(values):

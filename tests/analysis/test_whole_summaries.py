@@ -259,7 +259,7 @@ def test_what_is_profiled_or_only_handed_over_is_named():
     assert found.warnings == (
         "steps 7 to 9 were profiled and are excluded from the results",
         (
-            "steps 2 and 3: times are artefacts of asynchronous dispatch (the host ran ahead of the"
+            "steps 2 and 3: times are artifacts of asynchronous dispatch (the host ran ahead of the"
             " device); excluded from the results with step 4, which waited for the device"
         ),
         "total time unknown: not all steps between 6 and 10 are recorded",

@@ -552,7 +552,7 @@ class TestReport:
         )
         assert "reaches 35% of the published result of NVIDIA" in shown
         assert "reaches 40% of the published result of NVIDIA" in shown
-        written = write(document.of(report(found), Sources("1", "compare"), plot=False))
+        written = write(document.in_full(report(found), Sources("1", "compare"), plot=False))
         assert (
             "Published results for the same GPU, model, task, precision and sequence length:"
             in written

@@ -78,7 +78,7 @@ def test_item3_steps_that_no_record_has_count_by_the_others():
         ({"mfu_percent": (100.1,) * 3}, ["utilization-above-peak"]),
         ({"mfu": (1.0,) * 3}, []),
         ({"mfu": (1.001,) * 3}, ["utilization-above-peak"]),
-        # A single record may be an artefact of asynchronous dispatch.
+        # A single record may be an artifact of asynchronous dispatch.
         ({"mfu_percent": (40.0, 4000.0, None)}, []),
         ({"mfu_percent": 300.0}, []),
     ],

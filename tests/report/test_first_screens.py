@@ -150,7 +150,9 @@ def test_the_interval_of_one_run_against_several_is_marked():
     marked = [line.split()[0] for line in screen if "]†" in line]
     assert marked == ["H100"]
     assert screen.count(NOTE) == 1
-    text = markdown.write(document.of(report(comparison(*systems)), Sources("", ""), plot=False))
+    text = markdown.write(
+        document.in_full(report(comparison(*systems)), Sources("", ""), plot=False)
+    )
     assert text.count("]†") == text.count(NOTE.strip()) == 2
     shown = page.render(report(comparison(*systems)), Sources("", ""), None).decode()
     assert NOTE.strip() in shown

@@ -19,9 +19,9 @@ from tprimat.catalog.prices import Price
 from tprimat.compare.cost import cost
 from tprimat.report import Plot, Sources, page
 from tprimat.report.blocks import Image
+from tprimat.report.items import items_of
 from tprimat.report.page import view
 from tprimat.report.page.markup import Writer
-from tprimat.report.plot.items import items_of
 from tprimat.report.verdict import cost_sentence, report
 from tprimat.results.run import Data, Source, SourceFile
 
@@ -158,7 +158,7 @@ class TestWhole:
             "runs",
             "charts",
             "windows",
-            "cost",
+            "costs",
         }
         results = embedded(text, "results")
         assert len(results) == len(embedded(text, "data")["runs"])
@@ -237,7 +237,7 @@ class TestCard:
     def test_what_is_excluded_has_no_bar_and_its_explanations(self):
         card = card_of(text_of(CASES["excluded"]()))
         assert '(excluded)</span><span class="track"></span>' in card
-        assert "Possible explanations, most likely first</p>\n<ol><li>" in card
+        assert "Possible explanations for 8×H100 (BF16), most likely first:</p><ol>\n<li>" in card
         assert ("bad", "8×H100 (BF16) excluded") in chips(card)
 
     def test_chips_say_what_could_change_the_decision_first(self):
@@ -351,7 +351,7 @@ class TestCard:
             made = report(comparison(*runs))
             shown = page.render(made, Sources("1", ""), None).decode()
             assert f"<title>Llama 3.1 8B · {names}</title>" in shown
-            first = page.document.of(made, Sources("1", ""), plot=False).screen[0]
+            first = page.document.in_full(made, Sources("1", ""), plot=False).screen[0]
             assert first.text == f"Comparison: Llama 3.1 8B · {names}"
 
     def test_c5_a_bar_of_which_nobody_knows_the_interval_says_so(self):
@@ -587,9 +587,9 @@ class TestCost:
 
     def test_what_is_excluded_has_no_cost(self):
         assert len(self.fields(CASES["excluded"]())) == 0
-        values = embedded(text_of(CASES["excluded"]()), "data")["cost"]
+        values = embedded(text_of(CASES["excluded"]()), "data")
         assert [system["cost"] is None for system in values["systems"]] == [False, True]
-        assert values["pairs"] == []
+        assert values["costs"] == []
 
     @pytest.mark.parametrize(
         ("length", "unit", "amount"), [(2048, "10⁹ tokens", 1e9), (None, "10⁶ samples", 1e6)]
@@ -601,7 +601,7 @@ class TestCost:
         ]
         text = text_of(comparison(*runs))
         assert f'<th scope="col">USD per {unit}</th>' in text
-        costs = [system["cost"] for system in embedded(text, "data")["cost"]["systems"]]
+        costs = [system["cost"] for system in embedded(text, "data")["systems"]]
         # 64 sequences a step on 8 GPUs, at $1 per GPU-hour.
         work = 64 / 8 * (length or 1)
         times = [
@@ -612,6 +612,6 @@ class TestCost:
         assert costs == pytest.approx([amount / 3600 * time / work for time in times], rel=1e-3)
 
     def test_a_price_becomes_a_cost_per_token(self):
-        values = embedded(text_of(CASES["one_system"]()), "data")["cost"]
+        values = embedded(text_of(CASES["one_system"]()), "data")
         rate = CASES["one_system"]().systems[0].value("tokens_per_second_per_gpu")
         assert values["systems"][0]["cost"] == pytest.approx(1e9 / rate / 3600)

@@ -123,7 +123,7 @@ def test_processes_on_a_cpu():
     text = screens.shown(found)
     assert "efficiency at 4 processes" in text
     assert "GPU" not in text
-    projected = projection.of(found.scaling.curves[0], 8, None)
+    projected = projection.of_curve(found.scaling.curves[0], 8, None)
     assert "GPUs " not in screens.projected([projected], found.scaling).replace(
         "batch / GPUs", ""
     ).replace("(GPUs)", "")
@@ -172,7 +172,7 @@ def test_hostile_names_stay_text():
     assert "<script>alert" not in html
     for text in (
         screens.shown(found),
-        screens.projected([projection.of(found.scaling.curves[0], 64, None)], found.scaling),
+        screens.projected([projection.of_curve(found.scaling.curves[0], 64, None)], found.scaling),
     ):
         assert "\x1b" not in text
         assert "\u202e" not in text
@@ -192,7 +192,7 @@ def test_json():
 def test_the_screen_of_a_projection():
     found = report(*(communicating(gpus) for gpus in (8, 16, 32, 64)))
     text = screen(
-        screens.projected([projection.of(found.scaling.curves[0], 256, None)], found.scaling)
+        screens.projected([projection.of_curve(found.scaling.curves[0], 256, None)], found.scaling)
     )
     assert "256×H100 (BF16): 262,000 tokens/s projected" in text
     assert re.search(
@@ -221,7 +221,7 @@ def test_what_a_projection_warns_of(gpus, batch, expected):
     found = report(*(communicating(each, 8 * each) for each in (8, 16, 32, 64)))
     text = " ".join(
         screens.projected(
-            [projection.of(found.scaling.curves[0], gpus, batch)], found.scaling
+            [projection.of_curve(found.scaling.curves[0], gpus, batch)], found.scaling
         ).split()
     )
     assert [each for each in expected if each not in text] == []
@@ -229,19 +229,21 @@ def test_what_a_projection_warns_of(gpus, batch, expected):
 
 def test_a_given_batch_smaller_than_the_gpus():
     found = report(*(communicating(gpus) for gpus in (8, 16, 32, 64)))
-    text = " ".join(projection.warnings(projection.of(found.scaling.curves[0], 256, 60)))
+    text = " ".join(projection.warnings(projection.of_curve(found.scaling.curves[0], 256, 60)))
     assert "0.234 sequences per GPU" in text
 
 
 def test_an_interval_that_is_too_wide():
     found = report(size(8, 3.2), size(16, 2.5), size(32, 1.0))
-    text = screens.projected([projection.of(found.scaling.curves[0], 64, None)], found.scaling)
+    text = screens.projected(
+        [projection.of_curve(found.scaling.curves[0], 64, None)], found.scaling
+    )
     assert "too wide for planning: only 3 GPU counts were measured" in text
 
 
 def test_two_sizes_are_not_projected():
     found = report(size(8, 3.2), size(16, 1.7))
-    assert projection.of(found.scaling.curves[0], 64, None) is None
+    assert projection.of_curve(found.scaling.curves[0], 64, None) is None
     text = screens.projected([], found.scaling)
     assert text.startswith("No projection: no system was measured at 3 GPU counts")
     assert "Llama 3.1 8B, H100 (BF16): 2 GPU counts" in text

@@ -45,7 +45,7 @@ LEAST_PLAIN = 3
 """Records without anything else that the others are compared with."""
 
 
-def dispatch_artefacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def dispatch_artifacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the steps that the host only handed over to the device, and those that took their time
     too.
 

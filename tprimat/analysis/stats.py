@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MAD_TO_SIGMA = 1.4826
 """The standard deviation of normal values over their median absolute deviation."""
 
+OUTLIER_FRACTION, OUTLIER_SIGMAS = 0.10, 4.0
+"""Share of the median, and robust sigmas, by both of which an outlier differs from the median."""
+
 LEAST_ALTERNATING, ALTERNATING, SWING = 6, 0.25, 0.1
 """Fewest values that alternate; how far every second one differs then at most, relative to
 neighbors; and how far neighbors do at least, relative to all.
@@ -72,6 +75,13 @@ def robust_sigma(values: Sequence[float] | Values) -> float:
     import numpy as np
 
     return MAD_TO_SIGMA * median(np.abs(np.subtract(values, median(values))))
+
+
+def outlier_distance(values: Sequence[float] | Values, center: float) -> float:
+    """Return how far from their median values are outliers: by more than both 10 % and four robust
+    sigmas. Of times around 1.00 s whose sigma is 0.01 s, those above 1.10 s.
+    """
+    return max(OUTLIER_FRACTION * abs(center), OUTLIER_SIGMAS * robust_sigma(values))
 
 
 def alternates(values: Sequence[float] | Values) -> bool:

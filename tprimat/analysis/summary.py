@@ -26,12 +26,6 @@ from tprimat.units import round_figure
 FINAL_LOSSES = 10
 """Losses that the final loss is the mean of, at most."""
 
-OUTLIER_FRACTION = 0.10
-OUTLIER_SIGMAS = 4.0
-"""A record is an outlier when it lies above its segment's median by both 10 % and four robust
-sigmas.
-"""
-
 SLOW_RECORD = 1.4
 LEAST_OTHERS = 3
 """A single record is told where it takes so many times the longest other one, and how many there
@@ -182,7 +176,7 @@ def summarize(
     notes = []
     if profiled:
         notes.append(Note("steps-profiled", {"first": profiled[0], "last": profiled[-1]}))
-    fast, payers = records.dispatch_artefacts(run)
+    fast, payers = records.dispatch_artifacts(run)
     if fast:
         waited = ""
         if payers:
@@ -538,9 +532,7 @@ def _segment_metrics(
     steps = steps[segment.start : segment.stop]
     times = times[segment.start : segment.stop]
     windows = windows[segment.start : segment.stop]
-    limit = segment.median + max(
-        OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * stats.robust_sigma(times)
-    )
+    limit = segment.median + stats.outlier_distance(times, segment.median)
     outliers = [time for time in times if time > limit]
     mean = stats.mean(times, windows)
     return SegmentMetrics(

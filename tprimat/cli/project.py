@@ -28,7 +28,7 @@ def main(arguments: argparse.Namespace) -> int:
     )
     projections = []
     for curve in curves.curves:
-        if projected := projection.of(curve, arguments.gpus, arguments.batch):
+        if projected := projection.of_curve(curve, arguments.gpus, arguments.batch):
             projections.append(projected)
     status = inputs.status(ExitStatus.OK if projections else ExitStatus.NOT_COMPARABLE)
     if arguments.json:

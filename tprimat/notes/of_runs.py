@@ -180,7 +180,7 @@ ROWS = {
     ),
     "dispatch-artifacts": NoteRow(
         "warning",
-        "{steps}: times are artefacts of asynchronous dispatch (the host ran ahead of the device);"
+        "{steps}: times are artifacts of asynchronous dispatch (the host ran ahead of the device);"
         " excluded from the results{waited}",
     ),
     "steps-cut": NoteRow(

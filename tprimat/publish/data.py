@@ -22,7 +22,7 @@ from tprimat.catalog import gpus as hardware
 from tprimat.catalog import models
 from tprimat.files import write_output
 from tprimat.publish.record import COLUMNS, Change, Point, PointPair, Record
-from tprimat.report.plot.colors import colors_of_gpus
+from tprimat.report.colors import colors_of_gpus
 from tprimat.report.steps import no_formula
 from tprimat.results.fields import JsonObject
 
@@ -94,12 +94,12 @@ def _ids(points: Iterable[Point]) -> list[str]:
     and source.
     """
     used: dict[str, int] = {}
-    found = []
+    ids = []
     for point in points:
         name = f"{zlib.crc32(repr([getattr(point, field) for field in _IDENTITY]).encode()):08x}"
         used[name] = used.get(name, 0) + 1
-        found.append(name if used[name] == 1 else f"{name}-{used[name]}")
-    return found
+        ids.append(name if used[name] == 1 else f"{name}-{used[name]}")
+    return ids
 
 
 def _gpus(keys: Iterable[str]) -> JsonObject:
@@ -131,7 +131,7 @@ def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]
     """Return each key with its title and the file of its page, which no other key or the list of
     pages has.
     """
-    found = {}
+    titled = {}
     used = {"index"}
     # As a script lists them, which has keys like 910 first and by their size.
     for key, title in sorted(titles.items(), key=lambda item: (_size(item[0]), item)):
@@ -141,8 +141,8 @@ def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]
             number += 1
             name = f"{base}-{number}"
         used.add(name)
-        found[key] = {"title": title, "page": f"{folder}/{name}.html"}
-    return found
+        titled[key] = {"title": title, "page": f"{folder}/{name}.html"}
+    return titled
 
 
 def _size(key: str) -> float:

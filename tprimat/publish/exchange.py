@@ -29,7 +29,7 @@ def check(folder: Path) -> None:
     """Raise UsageError for a directory that has files, but no site, nor what a killed call left of
     one.
     """
-    names = {each.name for each in folder.iterdir()} if folder.is_dir() else {STAGING}
+    names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else {STAGING}
     # A link leads out of the directory; a call makes none of this name.
     has_staging = STAGING in names and not (folder / STAGING).is_symlink()
     if not has_staging and names - {LOCK_NAME} and not _is_page(folder / INDEX):
@@ -64,12 +64,12 @@ def exchanged(folder: Path) -> Iterator[Path]:
                 # Without one it comes first, and the next call knows the rest by it.
                 has_old = os.path.lexists(folder / INDEX)
                 for entry in sorted(
-                    new.iterdir(), key=lambda each: (each.name == INDEX) == has_old
+                    new.iterdir(), key=lambda path: (path.name == INDEX) == has_old
                 ):
-                    place = folder / entry.name
-                    if entry.name != INDEX and os.path.lexists(place):
-                        place.rename(old / entry.name)
-                    entry.replace(place)
+                    target = folder / entry.name
+                    if entry.name != INDEX and os.path.lexists(target):
+                        target.rename(old / entry.name)
+                    entry.replace(target)
             finally:
                 _restore(folder)
     except RecursionError:
@@ -90,10 +90,12 @@ def _restore(folder: Path) -> None:
     old = folder / STAGING / "old"
     if (folder / STAGING).is_symlink():
         (folder / STAGING).unlink()
-    for entry in old.iterdir() if (new / INDEX).exists() else ():
-        if os.path.lexists(place := folder / entry.name):
-            place.rename(new / entry.name)
-        entry.rename(place)
+    is_incomplete = (new / INDEX).exists()
+    for entry in old.iterdir() if is_incomplete else ():
+        target = folder / entry.name
+        if os.path.lexists(target):
+            target.rename(new / entry.name)
+        entry.rename(target)
     shutil.rmtree(folder / STAGING, ignore_errors=True)
 
 
@@ -110,9 +112,13 @@ def _keep(folder: Path, new: Path) -> None:
     for top in new.iterdir():
         # A link leads out of the site.
         own = folder / top.name
-        for place, names, files in os.walk(own) if top.is_dir() and not own.is_symlink() else ():
-            for name in (*files, *(name for name in names if Path(place, name).is_symlink())):
-                target = new / Path(place, name).relative_to(folder)
-                if not os.path.lexists(target) and not _is_page(Path(place, name)):
+        if not top.is_dir() or own.is_symlink():
+            continue
+        for current, names, files in os.walk(own):
+            # A link to a directory is a file of the site, and isn't walked into.
+            for path in (Path(current, name) for name in (*files, *names)):
+                target = new / path.relative_to(folder)
+                is_folder = path.is_dir() and not path.is_symlink()
+                if not (is_folder or os.path.lexists(target) or _is_page(path)):
                     target.parent.mkdir(parents=True, exist_ok=True)
-                    shutil.copy2(Path(place, name), target, follow_symlinks=False)
+                    shutil.copy2(path, target, follow_symlinks=False)

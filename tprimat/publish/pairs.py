@@ -14,7 +14,7 @@ from tprimat.compare import speedup
 from tprimat.compare.figures import aligned
 from tprimat.compare.pairs import pair
 from tprimat.compare.result import UNLIKE
-from tprimat.publish.points import Evidence, places
+from tprimat.publish.points import Evidence, places_by
 from tprimat.publish.record import REJECTED, Point, PointPair
 
 MOST_PAIRS = 10_000
@@ -76,8 +76,8 @@ def pairs(evidence: Sequence[Evidence]) -> tuple[PointPair, ...]:
     to MOST_PAIRS.
     """
     ranked = []
-    for group in places(evidence, _work).values():
-        ranked += _ranked(sorted(group, key=lambda place: -(speed(evidence[place].point) or 0.0)))
+    for group in places_by(evidence, _work).values():
+        ranked += _ranked(sorted(group, key=lambda index: -(speed(evidence[index].point) or 0.0)))
     pairs: list[PointPair] = []
     left = MOST_RESULT_PAIRS
     for _, one, other in sorted(ranked):
@@ -98,8 +98,8 @@ def _ranked(group: Sequence[int]) -> list[tuple[int, int, int]]:
     return [(rank, group[first], group[rank]) for first, rank in every]
 
 
-def _work(each: Evidence) -> object:
-    point = each.point
+def _work(one: Evidence) -> object:
+    point = one.point
     if len(point.rates) < 2 or not point.num_gpus or point.mark in REJECTED:
         return None
     kind = (unit(point), point.sequence_length, point.work, point.clock)

@@ -96,12 +96,12 @@ def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]
 
 
 def without_published(
-    own: Sequence[Evidence], known: Sequence[Evidence], remarks: list[str]
+    own: Sequence[Evidence], others: Sequence[Evidence], remarks: list[str]
 ) -> list[Evidence]:
     """Return one's own points without published submissions that were read again, which the remarks
     count.
     """
-    speeds = {speed for evidence in known for speed in _speeds(evidence.point)}
+    speeds = {speed for evidence in others for speed in _speeds(evidence.point)}
     new = []
     for evidence in own:
         if evidence.point.publisher == OWN or not _speeds(evidence.point) & speeds:
@@ -330,20 +330,20 @@ def _gpu(run: Run) -> str:
     """Return the key of a run's GPU, or its name; CPU with the processor's."""
     if run.platform == "cpu":
         return _short(f"CPU {short_device(run.environment.cpu or '')}")
-    known = hardware.match(run.gpu_info).gpu
-    if known is None and benchmark(run):
+    gpu = hardware.match(run.gpu_info).gpu
+    if gpu is None and benchmark(run):
         # Submitters describe their machines by hand, and state other memory than the driver shows.
-        known = hardware.match(GpuInfo(device_name=run.gpu_info.device_name)).gpu
-    if known:
-        return known.key
+        gpu = hardware.match(GpuInfo(device_name=run.gpu_info.device_name)).gpu
+    if gpu:
+        return gpu.key
     return _short(hardware.short_name(run.gpu_info.device_name))
 
 
 def _model(name: str | None, run: Run) -> str:
     """Return the key of a full-size model of the catalog; of another one what reports call it."""
-    known = models.find(name) or models.recognize(run.model or "")
-    if known and run.scale in published.FULL and not models.denies(name, run.model_config):
-        return known.name
+    model = models.find(name) or models.recognize(run.model or "")
+    if model and run.scale in published.FULL and not models.denies(name, run.model_config):
+        return model.name
     return title_of(name, run)
 
 
@@ -364,23 +364,21 @@ def _files(system: SystemResult) -> str:
     names = dict.fromkeys(_PACKED.sub(r"\1", result.file) for result in system.runs)
     shown = list(dict.fromkeys(shown_paths(map(os.path.abspath, names)).values()))
     begin = os.path.commonprefix(shown)  # noqa: RUF071 - a glob may begin with a part of a name
-    return _short(
-        begin
-        if len(shown) == 1
-        else f"{begin}*"
-        if begin
-        else f"{shown[0]} and {len(shown) - 1} more"
-    )
+    if len(shown) == 1:
+        return _short(begin)
+    if begin:
+        return _short(f"{begin}*")
+    return _short(f"{shown[0]} and {len(shown) - 1} more")
 
 
-def places(
+def places_by(
     evidence: Sequence[Evidence], key: Callable[[Evidence], object]
 ) -> dict[object, list[int]]:
     """Return the places of the points of each key, in their order; those whose key is None are left
     out.
     """
-    found: dict[object, list[int]] = {}
-    for place, each in enumerate(evidence):
-        if (of := key(each)) is not None:
-            found.setdefault(of, []).append(place)
-    return found
+    groups: dict[object, list[int]] = {}
+    for index, one in enumerate(evidence):
+        if (value := key(one)) is not None:
+            groups.setdefault(value, []).append(index)
+    return groups

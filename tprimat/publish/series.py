@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tprimat.analysis import intervals
 from tprimat.publish.pairs import compared, speed, unit
-from tprimat.publish.points import Evidence, places
+from tprimat.publish.points import Evidence, places_by
 from tprimat.publish.record import REJECTED, Change
 
 
@@ -26,16 +26,16 @@ def series(evidence: Sequence[Evidence]) -> list[list[int]]:
     rejected, or lacks the date or one of these, is in none.
     """
     every = []
-    for group in places(evidence, _key).values():
+    for group in places_by(evidence, _key).values():
         fastest = {}
-        for place in sorted(group, key=lambda place: speed(evidence[place].point) or 0.0):
-            point = evidence[place].point
+        for index in sorted(group, key=lambda index: speed(evidence[index].point) or 0.0):
+            point = evidence[index].point
             # A submission's dates are those of its runs: its occasion is the repository of its
             # round.
             occasion = point.source.split("/")[1] if point.clock and point.url else point.date
-            fastest[occasion] = place
+            fastest[occasion] = index
         if len(fastest) > 1:
-            every.append(sorted(fastest.values(), key=lambda place: evidence[place].point.date))
+            every.append(sorted(fastest.values(), key=lambda index: evidence[index].point.date))
     return every
 
 
@@ -70,9 +70,9 @@ def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-def _key(each: Evidence) -> object:
+def _key(one: Evidence) -> object:
     """Return what the points of a series have in common; None for a point that belongs to none."""
-    point = each.point
+    point = one.point
     counted = unit(point)
     config: tuple[object, ...] = (point.precision, point.global_batch_size, point.sequence_length)
     if counted == "targets":
@@ -82,5 +82,5 @@ def _key(each: Evidence) -> object:
         config = config[:2]
     if not all((*config, point.num_gpus, point.date, speed(point))) or point.mark in REJECTED:
         return None
-    kind = (counted, point.clock, point.work, each.system and each.system.run.label, *config)
+    kind = (counted, point.clock, point.work, one.system and one.system.run.label, *config)
     return (point.publisher, point.gpu, point.num_gpus, point.model, point.task, *kind)

@@ -272,7 +272,7 @@ def software(framework: str, version: str) -> str:
 def _rows(record: Record, tables: JsonObject) -> list[Row]:
     columns = tables["points"]
     numbers = {key: number for number, key in enumerate(tables["gpus"])}
-    found = []
+    rows = []
     for point, key, anchor in zip(record.points, columns["source_key"], columns["id"], strict=True):
         gpu = tables["gpus"][point.gpu]
         model = tables["models"][point.model]
@@ -281,15 +281,15 @@ def _rows(record: Record, tables: JsonObject) -> list[Row]:
         is_web = point.url.startswith(("https://", "http://"))
         evidence = point.url if is_web else f"{source['page']}#{anchor}"
         shown = (evidence, is_web, value, unit, amount, point.mark in REJECTED)
-        found.append(Row(point, gpu, model, source, numbers[point.gpu], anchor, *shown))
-    return found
+        rows.append(Row(point, gpu, model, source, numbers[point.gpu], anchor, *shown))
+    return rows
 
 
 def _grouped(rows: Iterable[Row], name: str) -> dict[str, list[Row]]:
-    found = defaultdict(list)
+    groups = defaultdict(list)
     for row in rows:
-        found[getattr(row, name)["page"]].append(row)
-    return found
+        groups[getattr(row, name)["page"]].append(row)
+    return groups
 
 
 def _value(point: Point) -> tuple[str, str, float]:

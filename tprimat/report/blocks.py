@@ -31,6 +31,13 @@ class Link(_Text):
 
 
 @dataclasses.dataclass(frozen=True)
+class Target(_Text):
+    """The title of a row to which links lead; elsewhere the text alone."""
+
+    anchor: str
+
+
+@dataclasses.dataclass(frozen=True)
 class Output(_Text):
     """A text that the page's script replaces; elsewhere the text alone."""
 
@@ -44,7 +51,7 @@ class Marks:
     numbers: tuple[int, ...]
 
 
-Inline = str | Code | Strong | Marks | Link | Output
+Inline = str | Code | Strong | Marks | Link | Target | Output
 Content = Inline | Sequence[Inline]
 """What stands in a line: a text, or several pieces that follow each other."""
 
@@ -126,7 +133,6 @@ class Table:
         right_from: index of the first column that is aligned to the right.
         caption: what the table is, on the page, for readers without the surrounding text (screen
             readers).
-        ids: anchors of the rows on the page; empty for a row without one.
         many: whether each row is a system, with a name that may be long.
         hidden: indices of columns that the first screen leaves out.
         most: how many rows the first screen has; None for all.
@@ -138,7 +144,6 @@ class Table:
     rows: Sequence[Sequence[Content]]
     right_from: int = 1
     caption: str = ""
-    ids: Sequence[str] = ()
     many: bool = False
     hidden: Sequence[int] = ()
     most: int | None = None

@@ -33,42 +33,44 @@ _BRIEF_TIE = "no significant difference in cost per {noun} between {faster} and 
 """Below a table that has the prices."""
 
 
-def cost_sentence(found: PairCost, prices: Mapping[str, Price], beside: Sequence[str] = ()) -> str:
+def cost_sentence(
+    pair_cost: PairCost, prices: Mapping[str, Price], beside: Sequence[str] = ()
+) -> str:
     """Return which system costs less per token, and the break-even price.
 
     A sentence beside a table of these systems has no prices, and names as short as tell the systems
     apart.
     """
-    values = _names(found)
-    faster = found.pair.faster.name
-    slower = found.pair.slower.name
+    values = _names(pair_cost)
+    faster = pair_cost.pair.faster.name
+    slower = pair_cost.pair.slower.name
     if faster not in prices or slower not in prices:
-        return _break_even(found, prices)
+        return _break_even(pair_cost, prices)
     values |= {"faster_price": str(prices[faster]), "slower_price": str(prices[slower])}
     bare = [name.partition(" (")[0] for name in beside]
     for key, name in (("faster", faster), ("slower", slower)):
         short = name.partition(" (")[0]
         if bare.count(short) == 1:
             values[key] = short
-    if found.outcome is None or found.saving is None or found.break_even_price is None:
+    if pair_cost.outcome is None or pair_cost.saving is None or pair_cost.break_even_price is None:
         form = _BRIEF_TIE if beside else _TIE
     else:
-        values["saving"] = span(list(map(percent, found.saving)))
-        values["even"] = span(list(map(_dollars, found.break_even_price)))
-        form = _text(found.outcome, _BRIEF if beside else _CHEAPER)
+        values["saving"] = span(list(map(percent, pair_cost.saving)))
+        values["even"] = span(list(map(_dollars, pair_cost.break_even_price)))
+        form = _text(pair_cost.outcome, _BRIEF if beside else _CHEAPER)
     return form.format(**values)
 
 
-def forms(found: PairCost) -> JsonObject:
+def forms(pair_cost: PairCost) -> JsonObject:
     """Return the sentences in pieces, each with the linear form of the prices that it holds below
     zero.
 
     A piece is a text or the slot of a value; see Outcome for the forms. The first sentence that
     holds is the answer.
     """
-    names = _names(found)
+    names = _names(pair_cost)
     sentences: list[JsonObject] = []
-    for outcome in outcomes(*found.break_even):
+    for outcome in outcomes(*pair_cost.break_even):
         sentences.append(
             {
                 "below_zero": outcome.below_zero,
@@ -79,25 +81,25 @@ def forms(found: PairCost) -> JsonObject:
         )
     sentences.append({"below_zero": None, "saving": (), "even": (), "text": _pieces(_TIE, names)})
     return {
-        "unknown": _break_even(found, {}),
+        "unknown": _break_even(pair_cost, {}),
         "one": [_pieces(form, names) for form in _ONE_PRICE.values()],
         "above": _pieces(_ABOVE, {}),
         "outcomes": sentences,
     }
 
 
-def _names(found: PairCost) -> dict[str, str]:
-    faster = found.pair.faster
-    slower = found.pair.slower
+def _names(pair_cost: PairCost) -> dict[str, str]:
+    faster = pair_cost.pair.faster
+    slower = pair_cost.pair.slower
     return {"faster": faster.name, "slower": slower.name, "noun": work_of([faster, slower]).noun}
 
 
-def _break_even(found: PairCost, prices: Mapping[str, Price]) -> str:
+def _break_even(pair_cost: PairCost, prices: Mapping[str, Price]) -> str:
     """Return the sentence without both prices; a break-even is in USD if one of the two has a
     price.
     """
-    names = _names(found)
-    low, high = found.break_even
+    names = _names(pair_cost)
+    low, high = pair_cost.break_even
     form = _NO_PRICE
     bounds = [f"{low:.2f}×", f"{high:.2f}×"]
     if price := prices.get(names["slower"]):

@@ -83,7 +83,7 @@ EFFICIENCY = (
 )
 
 
-def of(report: Report, sources: Sources, *, plot: bool) -> Document:
+def in_full(report: Report, sources: Sources, *, plot: bool) -> Document:
     """Return all that a file says of a report, with the place of its plot: the answer, then the
     values behind it.
     """
@@ -293,12 +293,12 @@ def _stated(run: Run, path: str) -> str:
 
 
 def _details(model: ModelComparison) -> Blocks:
-    yield from judgements(model)
+    yield from check_findings(model)
     for group in model.groups:
         if group.runner_up:
-            yield from _comparisons((group.runner_up, *group.pairs))
+            yield from comparisons((group.runner_up, *group.pairs))
         elif group.pairs:
-            yield from _comparisons(group.pairs)
+            yield from comparisons(group.pairs)
         yield from _runs(group)
     yield from notes(_by_text(model, lambda system: system.run_warnings), "Warnings")
     explanation = explain.of_model(model)
@@ -322,12 +322,12 @@ def evidence(comparison: Comparison) -> Blocks:
             runs = f"{len(system.valid_runs)} of {len(system.runs)} runs used"
             used.append(f"{system.full_name}: {runs}")
         yield from notes(used, f"Systems, {model.title}")
-        yield from judgements(model)
+        yield from check_findings(model)
         warnings = _by_text(model, lambda system: [*system.value_warnings, *system.run_warnings])
         yield from notes(warnings, "Warnings")
 
 
-def judgements(model: ModelComparison) -> Blocks:
+def check_findings(model: ModelComparison) -> Blocks:
     """Yield what the checks found, each once with the systems that it is about; docs/metrics.md
     explains the rules.
     """
@@ -353,24 +353,24 @@ _CONFIGURATIONS = {
 }
 
 
-def _comparisons(pairs: Iterable[Pair]) -> Blocks:
+def comparisons(pairs: Iterable[Pair], title: str = "Comparisons") -> Blocks:
     """Yield the pairs with the lines of each; a line that most of them share is yielded once,
     below.
     """
-    compared_pairs = [compared(pair) for pair in pairs]
+    compared_pairs = list(map(_compared, pairs))
     often = Counter(line for _, lines in compared_pairs for line in lines)
     shared = [line for line, count in often.items() if count > max(1, len(compared_pairs) / 2)]
     entries = []
     for name, lines in compared_pairs:
         entries.append((name, [line for line in lines if line not in shared]))
-    yield Notes(entries, "Comparisons")
+    yield Notes(entries, title)
     for line in shared:
         others = [name.rpartition(": ")[0] for name, lines in compared_pairs if line not in lines]
         whose = f"all but {'; '.join(others)}" if others else "all"
         yield from notes([f"{whose}: {line}"])
 
 
-def compared(pair: Pair) -> tuple[str, list[str]]:
+def _compared(pair: Pair) -> tuple[str, list[str]]:
     """Return the ratio of a pair, and below it how it was computed and what it depends on."""
     ratio = pair.ratio
     names = f"{pair.system.name} vs {pair.baseline.name}"

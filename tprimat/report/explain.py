@@ -258,10 +258,10 @@ def document(explanation: Explanation) -> Document:
     first = Headline(headline(explanation))
     screen: list[Block] = [first]
     screen += [Paragraph(reason, DETAIL) for reason in reasons(explanation)]
-    screen.append(table(explanation, most=MOST_BARS))
+    screen.append(_table(explanation, MOST_BARS))
     screen += [*notes(caveats(explanation), marks="!"), *advice]
-    rest: list[Block] = [table(explanation)]
-    for operators, title in details(explanation):
+    rest: list[Block] = [_table(explanation)]
+    for operators, title in _operators(explanation):
         rest += (Heading(3, title), operators)
     return Document(screen, rest, [first, *advice])
 
@@ -289,7 +289,7 @@ def caveats(explanation: Explanation) -> Iterator[str]:
         yield CAVEAT
 
 
-def table(explanation: Explanation, caption: str = "", most: int | None = None) -> Table:
+def _table(explanation: Explanation, most: int | None = None) -> Table:
     """Return the parts of a step in ms, with intervals and the kernels behind them.
 
     Of at most so many, those that hardly differ are one row.
@@ -311,7 +311,7 @@ def table(explanation: Explanation, caption: str = "", most: int | None = None) 
     rows.append(["step", ms(explanation.before.seconds), ms(explanation.after.seconds), change, ""])
     difference = "difference" if explanation.interval is None else f"difference ± {level()} CI"
     header = ["ms per step", *_names(explanation), difference, "kernels that differ most"]
-    return Table(header, rows, caption=caption, is_cut=True)
+    return Table(header, rows, is_cut=True)
 
 
 def _names(explanation: Explanation) -> list[str]:
@@ -323,7 +323,7 @@ def _small(explanation: Explanation) -> float:
     return SMALL * max(explanation.before.seconds, explanation.after.seconds)
 
 
-def details(explanation: Explanation) -> Iterator[tuple[Table, str]]:
+def _operators(explanation: Explanation) -> Iterator[tuple[Table, str]]:
     """Yield the operators behind each part that differs, with the speed of matrix products."""
     header = ["operator, ms", *_names(explanation), "difference", "kernels"]
     for bar in explanation.bars:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tprimat import units
 from tprimat.compare import Group, SystemResult
+from tprimat.compare.systems import device
 from tprimat.report import tables
 from tprimat.report.blocks import (
     DETAIL,
@@ -20,7 +21,7 @@ from tprimat.report.blocks import (
     Table,
     notes,
 )
-from tprimat.report.rates import final_losses, rate_of, rate_unit, untimed
+from tprimat.report.rates import STEP_TIME, final_losses, rate_of, rate_unit, untimed
 from tprimat.report.screen import mark, verdicts
 from tprimat.report.verdict import Answer, Report
 from tprimat.results.run import Run
@@ -30,7 +31,6 @@ LONGEST_VALUES = 240
 """Characters of the values of a setting."""
 
 MOST_CAVEATS = 4
-STEP_TIME = "avg_step_time_seconds"
 
 
 def document(report: Report) -> Document:
@@ -65,15 +65,8 @@ def _differences(group: Group, title: str) -> list[Block]:
     return notes(texts, title)
 
 
-def _device(run: Run) -> str | None:
-    name = run.gpu_info.device_name
-    if not name and run.platform == "cpu":
-        return run.environment.cpu
-    return name or None
-
-
 _HEADER: tuple[tuple[str, Callable[[Run], object]], ...] = (
-    ("Hardware", _device),
+    ("Hardware", device),
     ("GPUs", lambda run: run.num_gpus),
     ("PyTorch", lambda run: run.gpu_info.pytorch_version),
 )
@@ -99,12 +92,10 @@ def _header(runs: Sequence[Run]) -> list[str]:
 
 
 def _row(system: SystemResult, loss: str) -> list[str]:
-    step = system.value(STEP_TIME)
-    time = untimed(system) if step is None else units.seconds(step)
     rate = rate_of(system)
     if system.exclusion:
         rate += " (excluded)"
-    return [_name(system), rate, time, loss, _total_time(system)]
+    return [_name(system), rate, tables.step_time(system), loss, _total_time(system)]
 
 
 def _summary(answer: Answer) -> Blocks:

@@ -19,7 +19,7 @@ _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;",
 
 def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
     """Return the report as a file. See report.FORMATS for the arguments."""
-    return write(document.of(report, sources, plot=plot is not None), plot).encode()
+    return write(document.in_full(report, sources, plot=plot is not None), plot).encode()
 
 
 def write(document: blocks.Document, plot: Plot | None = None) -> str:
@@ -99,7 +99,7 @@ def _inline(piece: blocks.Inline) -> str:
             return code(piece.text)
         case blocks.Strong():
             return f"**{escape(piece.text)}**"
-        case blocks.Link() | blocks.Output():
+        case blocks.Link() | blocks.Target() | blocks.Output():
             return escape(piece.text)
         case blocks.Marks():
             return ""

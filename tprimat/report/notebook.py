@@ -9,7 +9,7 @@ from tprimat.compare import Comparison
 from tprimat.report import screen
 from tprimat.report.blocks import Block, Table, notes
 from tprimat.report.page.markup import Writer
-from tprimat.report.rates import rate_of, rate_unit
+from tprimat.report.rates import STEP_TIME, rate_of, rate_unit
 from tprimat.report.verdict import Report
 from tprimat.text import counted
 
@@ -40,7 +40,7 @@ def systems(comparison: Comparison) -> str:
                     str(len(system.runs)),
                     f"{steps:,}",
                     rate_of(system),
-                    units.seconds(system.value("avg_step_time_seconds")),
+                    units.seconds(system.value(STEP_TIME)),
                 ]
             )
     texts = list(comparison.notes)

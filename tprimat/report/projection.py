@@ -43,7 +43,7 @@ class CurveProjection:
         return self.curve.sizes[0].gpus <= self.found.gpus <= self.curve.sizes[-1].gpus
 
 
-def of(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
+def of_curve(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
     """Return the projection of a curve; None if its sizes allow none."""
     points = curve.points
     projected = forms.project(points, gpus, batch or forms.default_batch(points, gpus))

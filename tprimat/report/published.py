@@ -19,14 +19,15 @@ def beside(model: ModelComparison) -> list[str]:
     """Return a sentence for each system with a published result of the same; none for an excluded
     system.
     """
-    return [
-        _sentence(system, row, speed)
-        for system in model.systems
-        if system.exclusion is None
-        and (speed := system.value(RATE)) is not None
-        and system.unit == "tokens"
-        if (row := published.nearest(system.run)) is not None
-    ]
+    sentences = []
+    for system in model.systems:
+        speed = system.value(RATE)
+        if speed is None or system.exclusion is not None or system.unit != "tokens":
+            continue
+        row = published.nearest(system.run)
+        if row is not None:
+            sentences.append(_sentence(system, row, speed))
+    return sentences
 
 
 def _sentence(system: SystemResult, row: published.Published, speed: float) -> str:

@@ -15,6 +15,9 @@ from tprimat.compare.result import Unit
 from tprimat.compare.speedup import RATE as RATE
 from tprimat.compare.speedup import kind_of_device
 
+STEP_TIME = "avg_step_time_seconds"
+"""The metric of a step's mean time."""
+
 Systems = Sequence[SystemResult]
 
 

@@ -332,12 +332,19 @@ def _where_time_goes(answer: Answer) -> Blocks:
     """Yield in a sentence why the slower system is slower; if there is no answer, all that is known
     of the time.
     """
+    if answer.group.leaders is not None:
+        yield from profile(answer)
+        return
     explanation = explain.of_model(answer.model)
-    if answer.group.leaders is None:
-        if explanation is not None:
-            yield from explain.document(explanation).screen
-        yield from time_tables(answer.model, kernels=False)
-    elif explanation is not None:
+    if explanation is not None:
+        yield from explain.document(explanation).screen
+    yield from time_tables(answer.model, kernels=False)
+
+
+def profile(answer: Answer) -> Blocks:
+    """Yield in a sentence why the slower system is slower; nothing if it isn't known."""
+    explanation = explain.of_model(answer.model)
+    if explanation is not None:
         yield Paragraph(f"Profile: {explain.brief(explanation)}.", DETAIL)
 
 
@@ -360,20 +367,26 @@ def _closing(
     answers: Sequence[Answer], most_excluded: int = MOST_EXCLUDED, most_caveats: int = MOST_CAVEATS
 ) -> Blocks:
     """Yield excluded systems, explanations, caveats, and the next step."""
-    steps: Distinct = {}
     for answer in answers:
-        steps |= dict.fromkeys(answer.verdict.next_steps)
         yield from notes(answer.verdict.excluded, marks="", most=most_excluded)
         if answer.verdict.standing == "excluded":
-            yield from _explanations(answer.group)
+            yield from explanations(answer.group)
     texts = caveats(answers)
     marks = list(map(mark, texts.values()))
     yield from notes(texts, "Caveats", marks, most_caveats, least=FEW_CAVEATS)
-    if steps:
-        yield NextSteps(list(steps))
+    if steps := next_steps(answers):
+        yield NextSteps(steps)
 
 
-def _explanations(group: Group) -> Blocks:
+def next_steps(answers: Sequence[Answer]) -> list[str]:
+    """Return the next steps of all answers, each once."""
+    steps: Distinct = {}
+    for answer in answers:
+        steps |= dict.fromkeys(answer.verdict.next_steps)
+    return list(steps)
+
+
+def explanations(group: Group) -> Blocks:
     """Yield what may explain why systems are excluded."""
     excluded = [(system.name, system.exclusion) for system in group.systems if system.exclusion]
     for name, exclusion in excluded[:MOST_EXCLUDED]:

@@ -16,6 +16,7 @@ from tprimat.report.blocks import DETAIL, Cells, Content, Paragraph, Table, text
 from tprimat.report.efficiency import figure
 from tprimat.report.rates import (
     RATE,
+    STEP_TIME,
     Systems,
     bounds_of,
     plus_minus,
@@ -134,11 +135,15 @@ class Cell:
 class Row:
     """A quantity of all systems of a group, with its unit; on the first screen a short title for a
     narrow column.
+
+    Attributes:
+        metric: that it shows, by its name; empty for anything else.
     """
 
     title: str
     cells: tuple[Cell, ...]
     short: str = ""
+    metric: str = ""
 
 
 _Read = Callable[[SystemResult], Cell | str | None]
@@ -188,9 +193,9 @@ def texts(names: Sequence[str], rows: Sequence[Row]) -> Table:
     return Table(["", "Value", "Systems"], lines, 99)
 
 
-def row_of(title: str, texts: Iterable[str], short: str = "") -> Row:
+def row_of(title: str, texts: Iterable[str], short: str = "", metric: str = "") -> Row:
     """Return a row of texts without footnotes."""
-    return Row(title, tuple(map(Cell, texts)), short)
+    return Row(title, tuple(map(Cell, texts)), short, metric)
 
 
 def titled(metric: Metric) -> str:
@@ -201,27 +206,36 @@ def titled(metric: Metric) -> str:
 def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
     """Throughput, step times, and what they are of."""
     speedups = {pair.system: versus(pair) for pair in group.pairs}
-    table: list[tuple[str, _Read]] = [
+    table: list[tuple[str, str, _Read]] = [
         (
             f"Throughput, {rate_unit(group.systems)}",
+            RATE,
             lambda system: Cell(_throughput(system), footnotes.numbers(system.value_warnings)),
         )
     ]
     if any(map(_within, group.systems)):
-        table.append(("Within-run CI", lambda system: _within(system) or _no_within(system)))
-    table.append(("Run-to-run range", _range))
+        table.append(("Within-run CI", "", lambda system: _within(system) or _no_within(system)))
+    table.append(("Run-to-run range", RATE, _range))
     if speedups:
         baseline = "1.00× (baseline)"
         title = f"Speedup vs {group.baseline.name}"
-        table.append((title, lambda system: speedups.get(system, baseline)))
+        table.append((title, "", lambda system: speedups.get(system, baseline)))
     table += [
-        ("Step time, mean", lambda system: _step_time(system, "avg_step_time_seconds")),
-        ("Step time, median", lambda system: _step_time(system, "median_step_time_seconds")),
-        ("Runs", lambda system: Cell(_runs_text(system), footnotes.numbers(system.run_warnings))),
-        ("Steady-state steps", _steady_of),
+        ("Step time, mean", STEP_TIME, step_time),
+        (
+            "Step time, median",
+            "median_step_time_seconds",
+            lambda system: step_time(system, "median_step_time_seconds"),
+        ),
+        (
+            "Runs",
+            "",
+            lambda system: Cell(_runs_text(system), footnotes.numbers(system.run_warnings)),
+        ),
+        ("Steady-state steps", "", _steady_of),
     ]
     if any(map(_outliers, group.systems)):
-        table.append(("Outlier steps", lambda system: _outliers(system) or "none"))
+        table.append(("Outlier steps", "", lambda system: _outliers(system) or "none"))
     return _rows(group, *table)
 
 
@@ -296,15 +310,12 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
 
 
 def _speed_on_screen(group: Group) -> list[Row]:
-    times = [system.value("avg_step_time_seconds") for system in group.systems]
+    times = [system.value(STEP_TIME) for system in group.systems]
     in_ms = min(filter(None, times), default=1.0) < 0.1
     rows = _rows(
         group,
-        (rate_unit(group.systems), _throughput),
-        (
-            "step time, mean",
-            lambda system: _step_time(system, "avg_step_time_seconds", in_ms=in_ms),
-        ),
+        (rate_unit(group.systems), RATE, _throughput),
+        ("step time, mean", STEP_TIME, lambda system: step_time(system, in_ms=in_ms)),
     )
     return [dataclasses.replace(row, short=row.title.partition(",")[0]) for row in rows]
 
@@ -314,7 +325,7 @@ def _peak_memory(group: Group) -> list[Row]:
     for metric in MEMORY:
         is_peak = metric.name.startswith("peak") and "process" not in metric.name
         if is_peak and all(system.value(metric.name) for system in group.systems):
-            return _rows(group, (metric.title.lower(), _gigabytes_of(metric.name)))
+            return _rows(group, (metric.title.lower(), metric.name, _gigabytes_of(metric.name)))
     return []
 
 
@@ -378,19 +389,21 @@ def _short(got: Value | None, name: str, price: Price | None) -> str:
     return figure(Value(got.value))
 
 
-def _rows(group: Group, *table: tuple[str, _Read]) -> list[Row]:
-    """Rows by title and what a system has; without those of which no system has anything."""
+def _rows(group: Group, *table: tuple[str, str, _Read]) -> list[Row]:
+    """Rows by title, metric and what a system has; without those of which no system has anything."""
     rows = []
-    for title, read in table:
+    for title, metric, read in table:
         cells = []
         for value in map(read, group.systems):
             cells.append(value if isinstance(value, Cell) else Cell(value or ""))
         if any(cell.text for cell in cells):
-            rows.append(Row(title, tuple(cell if cell.text else NO_CELL for cell in cells)))
+            shown = tuple(cell if cell.text else NO_CELL for cell in cells)
+            rows.append(Row(title, shown, metric=metric))
     return rows
 
 
-def _step_time(system: SystemResult, metric: str, *, in_ms: bool = False) -> str:
+def step_time(system: SystemResult, metric: str = STEP_TIME, *, in_ms: bool = False) -> str:
+    """Return a system's step time, or what stands for it."""
     value = system.value(metric)
     if value is None:
         return untimed(system)
@@ -450,7 +463,7 @@ def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
     for metric in _metrics_of(group):
         if metric.name in WORTH and any(_has(values, metric.name) for values in of_systems):
             texts = [_worth(values.get(metric.name), metric.name) for values in of_systems]
-            rows.append(row_of(titled(metric), texts))
+            rows.append(row_of(titled(metric), texts, metric=metric.name))
     return rows
 
 
@@ -498,7 +511,9 @@ def memory_rows(group: Group) -> list[Row]:
     """Each kind of memory that a system has a figure of. The kinds are never compared with each
     other.
     """
-    return _rows(group, *((metric.title, _gigabytes_of(metric.name)) for metric in MEMORY))
+    return _rows(
+        group, *((metric.title, metric.name, _gigabytes_of(metric.name)) for metric in MEMORY)
+    )
 
 
 def _gigabytes_of(name: str) -> _Read:

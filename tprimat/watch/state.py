@@ -171,7 +171,7 @@ def state_of(
 
 def _recent(run: Run) -> float | None:
     run = records.trained(run)
-    fast, payers = records.dispatch_artefacts(run)
+    fast, payers = records.dispatch_artifacts(run)
     times = []
     for time in records.without(run, fast + payers).step_times[-RECENT:]:
         if time is not None:

@@ -14,7 +14,7 @@ from tprimat.machine.host import Environ
 from tprimat.results.fields import FieldValues
 
 GATED = ("meta-llama/", "mistralai/", "google/gemma")
-"""Owners on the Hugging Face hub whose models, tokenizers included, need an accepted licence."""
+"""Owners on the Hugging Face hub whose models, tokenizers included, need an accepted license."""
 
 
 def null_tokenizer(model: Model) -> FieldValues:
@@ -74,7 +74,7 @@ def unobtainable(
     return (
         f"the tokenizer of {name} is gated, and HF_TOKEN is not set",
         (
-            f"accept its licence on https://huggingface.co/{name} and set HF_TOKEN, or give one"
+            f"accept its license on https://huggingface.co/{name} and set HF_TOKEN, or give one"
             " that you have with -- --tokenizer_model DIR"
         ),
     )

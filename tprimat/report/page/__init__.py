@@ -16,12 +16,12 @@ from pathlib import Path
 
 import msgspec
 
-from tprimat.report import Plot, Sources, document, scaling, tables
-from tprimat.report.blocks import Distinct, Paragraph, notes
+from tprimat.report import Plot, Sources, document, scaling, screen, tables
+from tprimat.report.blocks import Paragraph, notes
+from tprimat.report.colors import PARTS
 from tprimat.report.page import card, charts, evidence, sections, windows
 from tprimat.report.page.markup import Control, Fold, Part, Parts, Writer, json_text
 from tprimat.report.page.view import PlacedRun, View, wall_times
-from tprimat.report.plot.colors import PARTS
 from tprimat.report.verdict import Report
 from tprimat.results.fields import JsonObject
 from tprimat.text import counted, plain
@@ -76,8 +76,15 @@ def data(view: View) -> JsonObject:
     """
     systems = []
     for placed in view.systems:
-        of_model = {"name": placed.name, "model": plain(placed.model.title)}
-        systems.append({**of_model, "color": placed.field, "dash": placed.dash})
+        systems.append(
+            {
+                "name": placed.name,
+                "model": plain(placed.model.title),
+                "color": placed.field,
+                "dash": placed.dash,
+                "cost": card.cost_of_work(placed.system),
+            }
+        )
     drawn: list[charts.Chart] = []
     for number, model in enumerate(view.comparison.models):
         drawn += charts.charts(view, model, number)
@@ -91,7 +98,7 @@ def data(view: View) -> JsonObject:
         "runs": [_run(view, run) for run in view.runs],
         "charts": drawn,
         "windows": grids,
-        "cost": card.cost_values(view),
+        "costs": card.cost_values(view),
     }
     return msgspec.to_builtins(values)  # type: ignore[no-any-return]
 
@@ -120,9 +127,7 @@ def _scaling(report: Report) -> list[Part]:
 
 def _folds(view: View, sources: Sources, drawn: Container[str]) -> Iterator[_Fold]:
     """Yield what is folded below the card."""
-    steps: Distinct = {}
-    for answer in view.answers:
-        steps |= dict.fromkeys(answer.verdict.next_steps)
+    steps = screen.next_steps(view.answers)
     yield "next", f"Next steps ({len(steps)})", "", notes(steps)
     yield "tables", "Results", "table", sections.results(view)
     counts = ""
@@ -159,7 +164,7 @@ def _charts(view: View, drawn: Container[str]) -> Parts:
     """Yield the charts of each model, if there are several in a fold of its own: a chart is drawn
     once it is seen.
     """
-    yield Control("chart_status", {"view": view})
+    yield Control("chart_status", {"systems": view.systems})
     for number, model in enumerate(view.comparison.models):
 
         def chart(kind: str, text: str, number: int = number) -> Part:

@@ -7,15 +7,15 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tprimat.analysis.intervals import Bounds, level
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Ratio, SystemResult
-from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import PairCost, cost, efficiencies
 from tprimat.notes.catalogue import words
-from tprimat.report import costs, explain
+from tprimat.report import costs, screen
 from tprimat.report.blocks import Distinct, Inline, Paragraph, Strong
 from tprimat.report.page.markup import Control, Parts
 from tprimat.report.page.view import Placed, View
@@ -117,16 +117,11 @@ def _answer(view: View, answer: Answer) -> Parts:
     else:
         yield Paragraph(_headline(verdict.headline), "headline")
         yield Paragraph(verdict.certainty, "certainty")
-        if (explanation := explain.of_model(answer.model)) is not None:
-            yield Paragraph(f"Profile: {explain.brief(explanation)}.")
+        yield from screen.profile(answer)
     if leaders is not None and leaders.ratio is not None:
         yield _interval(leaders.ratio, view.of(leaders.system).field, _scale(view))
     if verdict.standing == "excluded":
-        for system in answer.group.systems:
-            if system.exclusion is not None and system.exclusion.explanations:
-                yield Paragraph("Possible explanations, most likely first")
-                yield Control("ranked", {"texts": [*map(words, system.exclusion.explanations[:3])]})
-                break
+        yield from list(screen.explanations(answer.group))[:1]
 
 
 def _headline(text: str) -> list[Inline]:
@@ -159,16 +154,16 @@ def _interval(ratio: Ratio, color: int, scale: Bounds) -> Control:
     """
     start, end = scale
 
-    def place(value: float) -> float:
+    def position(value: float) -> float:
         return 100 * math.log(value / start) / math.log(end / start)
 
-    low, high = map(place, ratio.bounds)
-    one = f"{place(1):.1f}"
+    low, high = map(position, ratio.bounds)
+    one = f"{position(1):.1f}"
     values = {
         "text": speedup_text(ratio),
         "color": color,
         "is_known": ratio.low is not None,
-        "value": f"{place(ratio.value):.1f}",
+        "value": f"{position(ratio.value):.1f}",
         "one": one,
         "low": f"{low:.1f}",
         "width": f"{max(high - low, 0.8):.1f}",
@@ -213,37 +208,26 @@ def _bar(placed: Placed, bar: charts.Bar, longest: float) -> JsonObject:
     return values
 
 
-def _rate(system: SystemResult) -> float:
-    """Return the rate that a bar shows; none for a system that is excluded."""
-    if system.exclusion is not None:
-        return 0.0
-    return system.value(RATE) or 0.0
-
-
-def cost_values(view: View) -> JsonObject:
-    """Return what page.js computes costs with: USD per amount of work at $1 an hour, and the
-    sentences of each pair.
-    """
-    systems = []
-    for placed in view.systems:
-        cost_of_work = _cost_of_work(placed.system)
-        systems.append({"field": placed.field, "name": placed.name, "cost": cost_of_work})
+def cost_values(view: View) -> list[JsonObject]:
+    """Return the sentences of each pair, of which page.js chooses by the prices."""
     pairs = []
-    for number, found in _pair_costs(view):
-        places = {
-            "faster": view.of(found.pair.faster).index,
-            "slower": view.of(found.pair.slower).index,
+    for number, pair_cost in _pair_costs(view):
+        systems = {
+            "faster": view.of(pair_cost.pair.faster).index,
+            "slower": view.of(pair_cost.pair.slower).index,
         }
-        pairs.append({"answer": number, **places, **costs.forms(found)})
-    return {"systems": systems, "pairs": pairs}
+        pairs.append({"answer": number, **systems, **costs.forms(pair_cost)})
+    return pairs
 
 
-def _cost_of_work(system: SystemResult) -> float | None:
-    """Return the USD that the stated amount of work costs at $1 per GPU-hour; None if unknown."""
+def cost_of_work(system: SystemResult) -> float | None:
+    """Return the USD that the stated amount of work costs at $1 per GPU-hour; None if unknown, and
+    for a system that is excluded.
+    """
     # Tokens and samples are those of one GPU, steps of all.
     gpus = system.count if system.unit == "steps" else 1
-    rate = _rate(system)
-    if not rate or not gpus:
+    rate = system.value(RATE)
+    if not rate or not gpus or system.exclusion is not None:
         return None
     return Price(1.0, 1.0).cost(work_of([system]).size / 3600 * gpus / rate)
 
@@ -272,15 +256,15 @@ def _cost(view: View) -> JsonObject | None:
     for answer in view.answers:
         amounts[work_of(answer.group.systems).amount] = None
         for system in answer.group.systems[:LISTED]:
-            if _cost_of_work(system):
+            if cost_of_work(system):
                 named.setdefault(system.name, []).append(view.of(system))
     if not named:
         return None
     several = len(view.answers) > 1
     sentences = []
-    for number, found in _pair_costs(view):
+    for number, pair_cost in _pair_costs(view):
         model = view.answers[number].title if several else ""
-        text = costs.cost_sentence(found, prices)
+        text = costs.cost_sentence(pair_cost, prices)
         sentences.append({"number": number, "model": model, "text": text})
     rows = [_price_row(view, placed, has_amounts=len(amounts) > 1) for placed in named.values()]
     titles = ("System", "USD per GPU-hour", f"USD per {' or '.join(amounts)}")
@@ -288,30 +272,27 @@ def _cost(view: View) -> JsonObject | None:
 
 
 def _price_row(view: View, systems: Sequence[Placed], *, has_amounts: bool) -> JsonObject:
-    """Return the price field of systems of one name, and the places of what each costs."""
+    """Return the price field of systems of one name, and the outputs of what each costs."""
     first = systems[0]
     typed = ""
     if price := view.comparison.prices.get(first.system.name):
         typed = f"{price.low:g}"
         if f"{price.high:g}" != typed:
             typed += f":{price.high:g}"
-    places = []
+    outputs = []
     for placed in systems:
         model = placed.model.short_title if len(view.answers) > 1 else ""
         amount = work_of([placed.system]).amount if has_amounts else ""
-        places.append((placed.index, model, amount))
-    return {"name": first.name, "field": first.field, "typed": typed, "costs": places}
+        outputs.append((placed.index, model, amount))
+    return {"name": first.name, "field": first.field, "typed": typed, "costs": outputs}
 
 
 def _chips(view: View) -> Iterator[Chip]:
     """Yield what is excluded, what could change the decision, checks that passed, and what is good
     to know.
     """
-    caveats: dict[str, list[tuple[Answer, Caveat]]] = {}
     warned: dict[str, list[str]] = {}
     for answer in view.answers:
-        for caveat in answer.verdict.caveats:
-            caveats.setdefault(caveat.code, []).append((answer, caveat))
         for system in answer.group.systems:
             if system.exclusion is not None:
                 texts = [f"{system.name}: {words(system.exclusion.note)}"]
@@ -319,38 +300,32 @@ def _chips(view: View) -> Iterator[Chip]:
                 yield Chip("bad", f"{system.name} excluded", tuple(texts))
             for finding in system.findings:
                 if finding.severity == "warning":
-                    warned.setdefault(finding.rule, []).append(
-                        f"{system.name}: {words(finding.note)}"
-                    )
-    of_codes = [
-        _of_code(caveats[code], len(view.answers)) for code in sorted(caveats, key=CODES.index)
-    ]
-    yield from (chip for chip in of_codes if chip.style == "warn")
+                    text = f"{system.name}: {words(finding.note)}"
+                    warned.setdefault(finding.rule, []).append(text)
+    of_caveats = _of_caveats(view.answers)
+    yield from (chip for chip in of_caveats if chip.style == "warn")
     for rule, texts in warned.items():
         yield Chip("warn", rule.replace("-", " ").capitalize(), tuple(texts))
     yield from _passed(view)
-    yield from (chip for chip in of_codes if chip.style == "info")
+    yield from (chip for chip in of_caveats if chip.style == "info")
 
 
-def _of_code(caveats: Sequence[tuple[Answer, Caveat]], answers: int) -> Chip:
-    """Return the chip of caveats of one code, one of so many answers each.
-
-    Its texts name the model, if there are several and they differ in it.
-    """
-    style = "info"
-    bare: Distinct = {}
-    texts: Distinct = {}
-    for answer, caveat in caveats:
-        if caveat.severity == "warning":
-            style = "warn"
-        bare[caveat.text] = None
-        texts[f"{answer.title}: {caveat.text}"] = None
-    label = _label(caveats[0][1])
-    if answers > 1 and len(caveats) > 1:
-        label += f" ({len(caveats)} models)"
-    if answers == 1 or (len(bare) == 1 and len(caveats) > 1):
-        texts = bare
-    return Chip(style, label, tuple(texts))
+def _of_caveats(answers: Sequence[Answer]) -> list[Chip]:
+    """Return a chip for each code of the first screen's caveats."""
+    counts = Counter(caveat.code for answer in answers for caveat in answer.verdict.caveats)
+    texts: dict[str, list[str]] = {}
+    first: dict[str, Caveat] = {}
+    for text, caveat in screen.caveats(answers).items():
+        texts.setdefault(caveat.code, []).append(text)
+        first.setdefault(caveat.code, caveat)
+    chips = []
+    for code, caveat in first.items():
+        label = _label(caveat)
+        if counts[code] > 1:
+            label += f" ({counts[code]} models)"
+        style = "warn" if caveat.severity == "warning" else "info"
+        chips.append(Chip(style, label, tuple(texts[code])))
+    return chips
 
 
 def _label(caveat: Caveat) -> str:
@@ -376,7 +351,7 @@ def _passed(view: View) -> Iterator[Chip]:
         for efficiency in efficiencies(view.comparison, placed.system):
             share = efficiency.values.get("mfu")
             if share is not None and share.value is not None:
-                shares[view.title(placed)] = share.value
+                shares[placed.label] = share.value
     if shares:
         listed = "; ".join(f"{name} {share:.1f}%" for name, share in shares.items())
         of = "MFU (model FLOPs utilization), of the dense peak of the precision used"

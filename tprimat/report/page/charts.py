@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from tprimat import units
 from tprimat.analysis import stats
-from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS
 from tprimat.compare import ModelComparison
 from tprimat.report import explain
 from tprimat.report.breakdown import shares
@@ -45,7 +44,7 @@ def charts(view: View, model: ModelComparison, number: int) -> Iterator[Chart]:
     placed = view.of_model(model)[:MOST_SYSTEMS]
     runs = []
     for system in placed:
-        runs += [run for run in view.runs_of(system) if run.result.is_valid]
+        runs += [run for run in system.runs if run.result.is_valid]
     for chart in (
         step_times(view, runs),
         loss(view, runs, "tokens"),
@@ -155,9 +154,8 @@ def _segments(placed: PlacedRun) -> list[Trace]:
         first_index = bisect_left(run.steps, segment.first_step)
         end_index = bisect_right(run.steps, segment.last_step)
         times = run.step_times[first_index:end_index]
-        # The rule that counts outliers in analysis/summary.py.
-        sigma = stats.robust_sigma([time for time in times if time is not None])
-        limit = segment.median + max(OUTLIER_FRACTION * segment.median, OUTLIER_SIGMAS * sigma)
+        measured = [time for time in times if time is not None]
+        limit = segment.median + stats.outlier_distance(measured, segment.median)
         for index, time in enumerate(times, first_index):
             if time is not None and time > limit:
                 outliers.append(index)

@@ -10,11 +10,10 @@ import msgspec
 
 from tprimat import units
 from tprimat.analysis import efficiency, metrics
-from tprimat.analysis.intervals import level
 from tprimat.compare import Pair, RunResult
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import is_of_blocks, over_runs
-from tprimat.report.blocks import Content, Inline, Link, Paragraph, Table
+from tprimat.report.blocks import Cells, Inline, Link, Paragraph, Table, Target
 from tprimat.report.efficiency import figure as efficiency_figure
 from tprimat.report.page.markup import Control, Fold, Part, Parts
 from tprimat.report.page.view import Placed, PlacedRun, View
@@ -26,9 +25,6 @@ from tprimat.results.run import PerformanceMetrics
 from tprimat.text import plain
 
 _HEADER = ("Metric", "Value", "How")
-
-
-_Row = tuple[str, list[Content]]
 
 
 def results(view: View) -> Iterator[JsonObject]:
@@ -49,46 +45,19 @@ def results(view: View) -> Iterator[JsonObject]:
         }
 
 
-def anchor(placed: Placed, metric: str) -> str:
-    """Return where the evidence of a system's value is."""
-    return f"s{placed.index}-{metric}"
-
-
-def title_anchor(placed: Placed, title: str) -> str:
-    """Return where the evidence of a row of a table is, by the row's title; the system's, where no
-    value has it.
-    """
-    for metric in (*metrics.METRICS, *efficiency.METRICS):
-        if title in (metric.title, titled(metric)) and _has(placed, metric.name):
-            return anchor(placed, metric.name)
-    if title.startswith(("Throughput", f"{level()} CI", "Run-to-run")):
-        return rate_anchor(placed)
-    return f"s{placed.index}"
-
-
-def rate_anchor(placed: Placed) -> str:
-    """Return where the evidence of a system's rate is, if it has one."""
-    if RATE in placed.system.values:
-        return anchor(placed, RATE)
-    return f"s{placed.index}"
-
-
-def _has(placed: Placed, name: str) -> bool:
-    if name in placed.system.values:
-        return True
+def metric_anchor(placed: Placed, name: str) -> str:
+    """Return where the evidence of a metric is; the system's, if it has no value of it."""
     is_efficiency = any(metric.name == name for metric in efficiency.METRICS)
-    return is_efficiency and bool(placed.system.valid_runs)
+    if name in placed.system.values or (is_efficiency and placed.system.valid_runs):
+        return f"s{placed.index}-{name}"
+    return f"s{placed.index}"
 
 
-def _table(rows: Iterable[_Row], caption: str, *header: str) -> list[Part]:
-    """Return a table of values, each row with its anchor; nothing without rows."""
-    anchors = []
-    cells = []
-    for name, row in rows:
-        anchors.append(name)
-        cells.append(row)
+def _table(rows: Iterable[Cells], caption: str, *header: str) -> list[Part]:
+    """Return a table of values; nothing without rows."""
+    cells = list(rows)
     if cells:
-        return [Table(header, cells, 99, caption, anchors)]
+        return [Table(header, cells, 99, caption)]
     return []
 
 
@@ -103,23 +72,23 @@ def section(view: View) -> Parts:
     ratios = []
     for pair, name in view.pairs.items():
         if view.of(pair.system).runs:
-            ratios.append((name, _pair(view, pair)))
+            ratios.append(_pair(view, pair, name))
     if ratios:
         table = _table(ratios, "Ratios", "Pair", "Value", "How")
         yield Fold(f"Ratios ({len(ratios)})", table, len(ratios) == 1)
     for placed in view.systems:
         if placed.runs:
-            yield Fold(view.title(placed), list(_system(view, placed)), anchor=f"s{placed.index}")
+            yield Fold(placed.label, list(_system(view, placed)), anchor=f"s{placed.index}")
 
 
-def _pair(view: View, pair: Pair) -> list[Content]:
+def _pair(view: View, pair: Pair, anchor: str) -> Cells:
     system = view.of(pair.system)
     baseline = view.of(pair.baseline)
     links: list[Inline] = [
-        *(" (", Link(system.name, rate_anchor(system), "")),
-        *(" / ", Link(baseline.name, rate_anchor(baseline), ""), ")"),
+        *(" (", Link(system.name, metric_anchor(system, RATE), "")),
+        *(" / ", Link(baseline.name, metric_anchor(baseline, RATE), ""), ")"),
     ]
-    name = f"{system.name} vs {baseline.name}"
+    name = Target(f"{system.name} vs {baseline.name}", anchor)
     if pair.ratio is None:
         return [name, units.UNKNOWN, [pair.reason or "", *links]]
     how = (
@@ -139,7 +108,7 @@ def _system(view: View, placed: Placed) -> Parts:
     if several:
         yield from _table(_values(placed), f"Values of {placed.name}", *_HEADER)
     yield from _table(_efficiency(view, placed), "Efficiency and cost", *_HEADER)
-    for run in view.runs_of(placed):
+    for run in placed.runs:
         title = f"Run {run.number} of {len(system.runs)}: {run.result.file}"
         if not run.result.is_valid:
             title += f", {run.result.run.status}: excluded"
@@ -148,35 +117,40 @@ def _system(view: View, placed: Placed) -> Parts:
         yield Fold(title, parts, not several, f"r{run.index}")
 
 
-def _values(placed: Placed) -> Iterator[_Row]:
+def _values(placed: Placed) -> Iterator[Cells]:
     """Yield the values of a system of several runs."""
     for metric in metrics.METRICS:
         value = placed.system.values.get(metric.name)
         if value is not None:
             mean = over_runs(metric.name, of_blocks=is_of_blocks(placed.system.valid_runs))
             how = f"{mean} of {value.runs} runs, listed below"
-            yield anchor(placed, metric.name), [titled(metric), _digits(value.value), how]
+            yield [_title(placed, metric), _digits(value.value), how]
 
 
-def _efficiency(view: View, placed: Placed) -> Iterator[_Row]:
+def _title(placed: Placed, metric: metrics.Metric) -> Target:
+    """Return the title of a row with the evidence of a system's value, to which the value leads."""
+    return Target(titled(metric), f"s{placed.index}-{metric.name}")
+
+
+def _efficiency(view: View, placed: Placed) -> Iterator[Cells]:
     columns = efficiencies(view.comparison, placed.system)
     for metric in efficiency.rows(columns):
         value = columns[0].values.get(metric.name)
         if value is not None:
             how = "; ".join(filter(None, [metric.how, metric.reference, value.reason]))
-            yield anchor(placed, metric.name), [titled(metric), efficiency_figure(value), how]
+            yield [_title(placed, metric), efficiency_figure(value), how]
 
 
 def _run(placed: Placed, run: PlacedRun, *, own_anchors: bool) -> Parts:
     result = run.result
     yield Paragraph(_where(result))
-    rows: list[_Row] = []
+    rows: list[Cells] = []
     for metric in metrics.METRICS:
         value = result.value(metric.name)
         if value is not None:
-            own = anchor(placed, metric.name) if own_anchors else ""
+            title = _title(placed, metric) if own_anchors else titled(metric)
             texts = (_digits(float(value)), _formula(metric, result), _from(metric.name, result))
-            rows.append((own, [titled(metric), *texts]))
+            rows.append([title, *texts])
     yield from _table(rows, f"Values of run {run.number} of {placed.name}", *_HEADER, "Source")
     if result.run.steps:
         yield Control("records", {"run": run.index, "count": len(result.run.steps)})

@@ -369,13 +369,13 @@
       input.setAttribute("aria-invalid", String(Boolean(input.value.trim()) && found === null));
       if (found) prices.set(Number(input.dataset.price), found);
     }
-    const priceAt = (system) => prices.get(data.cost.systems[system].field);
-    data.cost.systems.forEach((system, i) => {
+    const priceAt = (system) => prices.get(data.systems[system].color);
+    data.systems.forEach((system, i) => {
       const output = byId(`per-token-${i}`);
       const own = priceAt(i);
       if (output) output.textContent = own ? span([system.cost * own.low, system.cost * own.high], amount) : "–";
     });
-    for (const pair of data.cost.pairs) {
+    for (const pair of data.costs) {
       const place = byId(`cost-${pair.answer}`);
       if (place) place.textContent = costSentence(pair, priceAt(pair.faster), priceAt(pair.slower));
     }

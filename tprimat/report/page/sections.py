@@ -4,6 +4,7 @@ warnings.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import PurePath
@@ -15,9 +16,9 @@ from tprimat.report.blocks import (
     Cells,
     Content,
     Footnotes,
+    Heading,
     Link,
     Marks,
-    Notes,
     Paragraph,
     Table,
     notes,
@@ -56,7 +57,7 @@ def _grid(view: View, group: Group, rows: list[tables.Row], caption: str) -> Tab
     def cell(row: tables.Row, index: int) -> Content:
         own = placed[index]
         text = row.cells[index].text
-        anchor = evidence.title_anchor(own, row.title)
+        anchor = evidence.metric_anchor(own, row.metric)
         if row.title.startswith("Speedup"):
             anchor = ratios.get(own.system, anchor)
         if text in (units.UNKNOWN, untimed(own.system)) or not own.runs:
@@ -70,7 +71,7 @@ def step_times(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the chart of step times and its table."""
     rows: list[Cells] = []
     for placed in view.of_model(model):
-        for run in view.runs_of(placed):
+        for run in placed.runs:
             rows += _segments(placed, run)
     header = ["Run", "Steps", "Mean", "Median", "Outliers (share of time)", "Drift", "Warm-up"]
     yield chart("steps", "Step time over the steps; the table below has the values of each segment")
@@ -118,11 +119,11 @@ def loss(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield the charts of loss over tokens and over time, and their table."""
     rows: list[Cells] = []
     for placed, final in zip(view.of_model(model), final_losses(model.systems), strict=True):
-        losses = itertools.chain(*(run.result.run.loss_values for run in view.runs_of(placed)))
+        losses = itertools.chain(*(run.result.run.loss_values for run in placed.runs))
         first = next((value for value in losses if value is not None), None)
         if first is not None:
             data = placed.system.run.data
-            end = Link(final, evidence.title_anchor(placed, "Loss at the end"))
+            end = Link(final, evidence.metric_anchor(placed, "final_loss"))
             entropy = units.UNKNOWN if data.entropy is None else f"{data.entropy:.4g}"
             rows.append([placed.name, f"{first:.4g}", end, entropy, data.kind or "not reported"])
     if rows:
@@ -166,18 +167,18 @@ def breakdown(view: View, model: ModelComparison, chart: Chart) -> Parts:
     """Yield where the time goes; nothing if no two runs report it."""
     explanation = explain.of_model(model)
     if explanation is not None:
-        text = f"{explain.headline(explanation)}."
-        if look := explain.look_first(explanation):
-            text += f" Start with: {look}."
-        yield Paragraph(text)
-        yield from notes([*explain.reasons(explanation), *explain.caveats(explanation)])
+        profile = explain.document(explanation)
+        # The chart has the place of the screen's table.
+        yield from (part for part in profile.screen if not isinstance(part, Table))
         yield chart(
             "waterfall", "The difference of the step times by part; the table below has the values"
         )
-        table = explain.table(explanation, f"Parts of a step of {model.title}")
-        yield Fold("Table: parts of a step", [table])
-        for table, title in explain.details(explanation):
-            yield Fold(f"Operators: {title}", [table])
+        title = "Parts of a step"
+        for part in profile.details:
+            if isinstance(part, Heading):
+                title = f"Operators: {part.text}"
+            elif isinstance(part, Table):
+                yield Fold(title, [dataclasses.replace(part, caption=title)])
     if charts.breakdown(model) is not None:
         yield chart("breakdown", "Shares of the time; the table below has the values")
     for table, note in breakdowns(model, f"Parts of the time of {model.title}"):
@@ -202,7 +203,7 @@ def config_diff(view: View) -> Parts:
     """Yield every setting of each pair; that of the first headline is printed."""
     every = pairs(view)
     for number, pair in enumerate(every[:MOST_PAIRS]):
-        names = [view.title(view.of(system)) for system in (pair.system, pair.baseline)]
+        names = [view.of(system).label for system in (pair.system, pair.baseline)]
         title = f"{' vs '.join(names)}: {pair.config_diff.verdict}"
         yield Fold(title, list(_settings(pair, names)), is_open=number == 0)
     if len(every) > MOST_PAIRS:
@@ -223,17 +224,13 @@ def _settings(pair: Pair, names: list[str]) -> Parts:
 
 def method(view: View) -> Parts:
     """Yield how the results were computed, and how much depends on the choice of steps."""
-    yield Paragraph(
-        "Throughput is the work of a step divided by the mean step time and the number of GPUs,"
-        " over all steps after the warm-up; of several runs, the geometric mean. Warm-up is"
-        " detected only from the step times."
-    )
+    yield Paragraph(document.METHOD)
     for model in view.comparison.models:
         if model.pairs:
             title = f"Comparisons, {model.title}" if view.several_models else "Comparisons"
-            yield Notes([document.compared(pair) for pair in model.pairs[:MOST_PAIRS]], title)
+            yield from document.comparisons(model.pairs[:MOST_PAIRS], title)
         yield from document.beside_published(model)
-        yield from document.judgements(model)
+        yield from document.check_findings(model)
         for group in model.groups:
             yield from windows.section(view, group)
 

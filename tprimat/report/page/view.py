@@ -9,7 +9,7 @@ import html
 import textwrap
 
 from tprimat.compare import ModelComparison, RunResult, SystemResult
-from tprimat.report.plot.colors import colors_of
+from tprimat.report.items import Item, items_of
 from tprimat.report.tables import Footnotes
 from tprimat.report.verdict import Report
 from tprimat.results.run import Run
@@ -27,26 +27,6 @@ are of all runs.
 
 
 @dataclasses.dataclass(frozen=True)
-class Placed:
-    """A system with its place on the page.
-
-    Attributes:
-        index: among all systems; its anchor is s and this.
-        field: of its price and its color: the same name has the same one in every model.
-        dash: of its lines, which distinguishes systems of one color.
-        runs: indices in View.runs of its runs that the page holds.
-    """
-
-    model: ModelComparison
-    system: SystemResult
-    index: int
-    field: int
-    dash: str
-    name: str
-    runs: range
-
-
-@dataclasses.dataclass(frozen=True)
 class PlacedRun:
     """A run with its place: its anchor is r and its index."""
 
@@ -54,6 +34,23 @@ class PlacedRun:
     system: int
     number: int
     result: RunResult
+
+
+@dataclasses.dataclass(frozen=True)
+class Placed(Item):
+    """A system with its place on the page.
+
+    Attributes:
+        index: among all systems; its anchor is s and this.
+        field: of its price and its color: the same name has the same one in every model.
+        dash: of its lines, which distinguishes systems of one color.
+        runs: those that the page holds.
+    """
+
+    index: int
+    field: int
+    dash: str
+    runs: tuple[PlacedRun, ...]
 
 
 class View:
@@ -66,31 +63,27 @@ class View:
         self.comparison = report.comparison
         # What compares comes before what could not be compared.
         self.answers = sorted(report.answers, key=lambda answer: answer.group.leaders is None)
+        self.several_models = len(self.comparison.models) > 1
         self.footnotes = Footnotes(report.comparison)
         self.runs: list[PlacedRun] = []
-        names = report.comparison.system_names
         self._places = dict[SystemResult, Placed]()
-        every = report.comparison.systems
-        colors = colors_of({system.name: system for system in reversed(every)})
-        self.tones = [colors[name].tone for name in names]
-        most = max(1, MOST_RUNS // max(1, len(every)))
-        for model in report.comparison.models:
-            for system in model.systems:
-                first = len(self.runs)
-                placed = Placed(
-                    model=model,
-                    system=system,
-                    index=len(self._places),
-                    field=names.index(system.name),
-                    dash=DASHES[colors[system.name].repeated % len(DASHES)],
-                    name=plain(system.name) or "unnamed",
-                    runs=range(first, min(first + min(most, len(system.runs)), MOST_RUNS)),
-                )
-                self._places[system] = placed
-                for number, (index, result) in enumerate(
-                    zip(placed.runs, system.runs, strict=False), start=1
-                ):
-                    self.runs.append(PlacedRun(index, placed.index, number, result))
+        names = report.comparison.system_names
+        items = items_of(report.comparison)
+        tones = {item.system.name: item.color.tone for item in items}
+        self.tones = [tones[name] for name in names]
+        most = max(1, MOST_RUNS // max(1, len(items)))
+        for index, item in enumerate(items):
+            room = min(most, MOST_RUNS - len(self.runs))
+            first = len(self.runs)
+            for number, result in enumerate(item.system.runs[:room]):
+                self.runs.append(PlacedRun(first + number, index, number + 1, result))
+            self._places[item.system] = Placed(
+                **vars(item),
+                index=index,
+                field=names.index(item.system.name),
+                dash=DASHES[item.color.repeated % len(DASHES)],
+                runs=tuple(self.runs[first:]),
+            )
         self.systems = list(self._places.values())
         # All pairs, each with the anchor of the evidence of its ratio.
         self.pairs = {pair: f"p{index}" for index, pair in enumerate(report.comparison.pairs)}
@@ -102,21 +95,6 @@ class View:
     def of_model(self, model: ModelComparison) -> list[Placed]:
         """Return the systems of a model."""
         return [self.of(system) for system in model.systems]
-
-    def runs_of(self, placed: Placed) -> list[PlacedRun]:
-        """Return the runs of a system that the page holds."""
-        return [self.runs[index] for index in placed.runs]
-
-    def title(self, placed: Placed) -> str:
-        """Return the name of a system, with its model if there are several."""
-        if self.several_models:
-            return f"{placed.name}, {plain(placed.model.short_title)}"
-        return placed.name
-
-    @property
-    def several_models(self) -> bool:
-        """Whether a heading must name the model."""
-        return len(self.comparison.models) > 1
 
 
 def chart_text(text: str) -> str:

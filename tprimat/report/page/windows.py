@@ -6,30 +6,33 @@ It decides nothing. A reader sees how much of a speedup is the choice of the win
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
-import itertools
-import statistics
+import math
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tprimat import units
-from tprimat.compare import Group, Pair, RunResult, SystemResult
+from tprimat.compare import Group, RunResult, SystemResult
 from tprimat.compare.result import share_of_step
 from tprimat.report.blocks import Content, Heading, Output, Paragraph, Table
-from tprimat.report.page.markup import Control, Fold, Parts
+from tprimat.report.page.markup import Control, Parts
 from tprimat.report.page.view import MOST_RUNS, View
 from tprimat.report.rates import RATE, rate, rate_of
 from tprimat.report.tables import versus
 from tprimat.results.fields import JsonObject
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Values = npt.NDArray[np.float64]
+    """By the stop at which a window begins, and the one at which it ends."""
 
 STOPS = 26
 """Most first and last steps that the slider offers."""
 
 LEAST = 5
 """Fewest steps of a window."""
-
-Values = tuple[tuple[float | None, ...], ...]
-"""By the stop at which a window begins, and the one at which it ends."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,18 +41,20 @@ class Grid:
     systems.
 
     Rates are in the unit of the systems, such as tokens/s/GPU.
-    A window holds the steps after one stop up to another. None if a run holds too little there.
+    A window holds the steps after one stop up to another. NaN if a run holds too little there.
     """
 
     stops: tuple[int, ...]
-    rates: tuple[Values, ...]
-    ratios: tuple[Values, ...]
+    rates: list[Values]
+    ratios: list[Values]
 
 
 def grid(group: Group) -> Grid | None:
     """Return the grid of a group; None if no two are compared by records, and for more runs than
     the page holds.
     """
+    import numpy as np
+
     if (
         not any(pair.ratio for pair in group.pairs)
         or sum(len(system.runs) for system in group.systems) > MOST_RUNS
@@ -68,33 +73,20 @@ def grid(group: Group) -> Grid | None:
         # Steps differ in their tokens.
         return None
     # No window is longer than the shortest run.
-    found = stops(min(result.run.steps[-1] for _, result in results))
-    windows = {system: _rates(system, found) for system in usable}
+    stops = stops_to(min(result.run.steps[-1] for _, result in results))
+    unknown = np.full((len(stops), len(stops)), np.nan)
+    windows = dict.fromkeys(group.systems, unknown)
+    for system in usable:
+        windows[system] = _rates(system, stops)
     compared = {pair.system for pair in group.pairs if pair.ratio}
-    nothing = ((None,) * len(found),) * len(found)
-    rates = []
     ratios = []
     for system in group.systems:
-        rates.append(windows.get(system, nothing))
-        if system in compared:
-            ratios.append(_quotients(windows[system], windows[group.baseline]))
-        else:
-            ratios.append(nothing)
-    return Grid(found, tuple(rates), tuple(ratios))
+        is_compared = system in compared
+        ratios.append(windows[system] / windows[group.baseline] if is_compared else unknown)
+    return Grid(stops, list(windows.values()), ratios)
 
 
-def _quotients(rates: Values, others: Values) -> Values:
-    """Return the ratios of two systems' rates, None where one has none."""
-    rows = []
-    for row, other_row in zip(rates, others, strict=True):
-        cells = []
-        for own, other in zip(row, other_row, strict=True):
-            cells.append(own / other if own and other else None)
-        rows.append(tuple(cells))
-    return tuple(rows)
-
-
-def stops(last: int) -> tuple[int, ...]:
+def stops_to(last: int) -> tuple[int, ...]:
     """Return round step numbers from 0 to the last step, dense at the beginning, where warm-up
     is.
     """
@@ -109,21 +101,21 @@ def stops(last: int) -> tuple[int, ...]:
     return (*sorted(step for step in steps if step < last), last)
 
 
-def values(found: Grid) -> JsonObject:
+def values(grid: Grid) -> JsonObject:
     """Return the grid as the page looks it up: texts by begin and end, for windows that hold enough
     steps.
     """
     return {
-        "stops": list(found.stops),
-        "rates": [_texts(rates, rate) for rates in found.rates],
-        "ratios": [_texts(ratios, _speedup) for ratios in found.ratios],
+        "stops": list(grid.stops),
+        "rates": [_texts(rates, rate) for rates in grid.rates],
+        "ratios": [_texts(ratios, _speedup) for ratios in grid.ratios],
     }
 
 
 def _texts(values: Values, form: Callable[[float], str]) -> list[list[str | None]]:
     rows = []
-    for row in values:
-        rows.append([None if value is None else form(value) for value in row])
+    for row in values.tolist():
+        rows.append([None if math.isnan(value) else form(value) for value in row])
     return rows
 
 
@@ -136,82 +128,68 @@ def _speedup(value: float) -> str:
 
 def section(view: View, group: Group) -> Parts:
     """Yield the sliders, and the table that they fill."""
-    found = grid(group)
-    if found is None:
+    window_grid = grid(group)
+    if window_grid is None:
         return
     number = [answer.group for answer in view.answers].index(group)
     # All steps but the first one.
-    begin = 1 if len(found.stops) > 2 else 0
-    end = len(found.stops) - 1
+    begin = 1 if len(window_grid.stops) > 2 else 0
+    end = len(window_grid.stops) - 1
+    texts = values(window_grid)
     pairs = {pair.system: pair for pair in group.pairs}
     rows: list[list[Content]] = []
     for index, system in enumerate(group.systems):
-        now = Output(rate(found.rates[index][begin][end]), f"window-{number}-rate-{index}")
+        now = texts["rates"][index][begin][end] or units.UNKNOWN
         ratio_now: Content = "1.00× (baseline)"
         reported = "1.00× (baseline)"
         if system in pairs:
-            ratio = found.ratios[index][begin][end]
-            text = units.UNKNOWN if ratio is None else _speedup(ratio)
+            text = texts["ratios"][index][begin][end] or units.UNKNOWN
             ratio_now = Output(text, f"window-{number}-ratio-{index}")
             reported = versus(pairs[system])
-        rows.append([view.of(system).name, now, ratio_now, rate_of(system), reported])
+        rate_now = Output(now, f"window-{number}-rate-{index}")
+        rows.append([view.of(system).name, rate_now, ratio_now, rate_of(system), reported])
     yield Heading(3, "Try another step window")
     yield Paragraph("This does not change the result above.")
-    yield Control("sliders", {"number": number, "stops": found.stops, "begin": begin, "end": end})
+    yield Control(
+        "sliders", {"number": number, "stops": window_grid.stops, "begin": begin, "end": end}
+    )
     baseline = view.of(group.baseline).name
     header = ["System", "This window", f"Speedup vs {baseline}", "Reported", "Reported speedup"]
     yield Table(header, rows, caption="Throughput in this step window")
-    yield from _other_windows(view, [pair for pair in group.pairs if pair.sensitivity])
 
 
-def _other_windows(view: View, pairs: list[Pair]) -> Parts:
-    names = list(dict.fromkeys(name for pair in pairs for name, _ in pair.sensitivity))
-    rows = []
-    for pair in pairs:
-        ratios = dict(pair.sensitivity)
-        cells = [_speedup(ratios[name]) if name in ratios else units.UNKNOWN for name in names]
-        rows.append([view.of(pair.system).name, *cells])
-    if rows:
-        header = ["Speedup vs baseline", *names]
-        table = Table(header, rows, caption="Speedup with other common step windows")
-        yield Fold("Sensitivity to the step window", [table])
-
-
-def _rates(system: SystemResult, found: tuple[int, ...]) -> Values:
+def _rates(system: SystemResult, stops: tuple[int, ...]) -> Values:
     """Return the geometric mean of the runs' rates, as the verdict uses it."""
-    rates = [_rate_between(result) for result in system.valid_runs]
+    import numpy as np
 
-    def mean(begin: int, end: int) -> float | None:
-        known = [each for rate in rates if (each := rate(begin, end)) is not None]
-        if len(known) == len(rates):
-            return statistics.geometric_mean(known)
-        return None
-
-    return tuple(tuple(mean(begin, end) for end in found) for begin in found)
+    logarithms = [np.log(_run_rates(result, stops)) for result in system.valid_runs]
+    means: Values = np.mean(logarithms, axis=0)
+    return np.exp(means)
 
 
-def _rate_between(result: RunResult) -> Callable[[int, int], float | None]:
+def _run_rates(result: RunResult, stops: tuple[int, ...]) -> Values:
     """Return the rate of the records of a run whose steps are all after one stop and up to another,
     per s and GPU.
 
-    None if these are fewer than LEAST steps, or if the run holds no step up to the last: a
-    window that one run fills to a half isn't the same window.
+    NaN if these are fewer than LEAST steps, or if the run holds no step up to the last: a window
+    that one run fills to a half isn't the same window.
     """
+    import numpy as np
+
     run = result.run
-    series = zip(run.steps, run.window_steps, run.step_times, strict=True)
-    records = [(step, window, time) for step, window, time in series if time is not None]
-    work = share_of_step(run, result.unit) or 0.0
-    ends = [step for step, *_ in records]
-    begins = [step - window for step, window, _ in records]
+    times = np.array(run.step_times, dtype=float)
+    is_timed = ~np.isnan(times)
+    ends = np.array(run.steps)[is_timed]
+    lengths = np.array(run.window_steps)[is_timed]
     # Sums up to each record, so that a window costs two look-ups.
-    times = [0.0, *itertools.accumulate(time * window for _, window, time in records)]
-    steps = [0, *itertools.accumulate(window for _, window, _ in records)]
-
-    def rate(begin: int, end: int) -> float | None:
-        first = bisect.bisect_left(begins, begin)
-        last = bisect.bisect_right(ends, end)
-        if last <= first or ends[-1] < end or steps[last] - steps[first] < LEAST:
-            return None
-        return work * (steps[last] - steps[first]) / (times[last] - times[first])
-
-    return rate
+    steps = np.append(0, np.cumsum(lengths))
+    seconds = np.append(0.0, np.cumsum(times[is_timed] * lengths))
+    firsts = np.searchsorted(ends - lengths, stops)
+    lasts = np.searchsorted(ends, stops, side="right")
+    counts = steps[lasts] - steps[firsts, np.newaxis]
+    durations = seconds[lasts] - seconds[firsts, np.newaxis]
+    is_held = (counts >= LEAST) & (np.array(stops) <= ends[-1])
+    rates = np.full(counts.shape, np.nan)
+    work = share_of_step(run, result.unit) or 0.0
+    rates[is_held] = work * counts[is_held] / durations[is_held]
+    return rates

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from tprimat.compare import ModelComparison
 from tprimat.location import elsewhere
 from tprimat.report import tables
+from tprimat.report.items import Item, Items, items_of
 from tprimat.report.plot import bars, charts, curves, lines
-from tprimat.report.plot.items import Item, Items, items_of
 from tprimat.report.plot.layout import DPI, Panel, Sheet
 from tprimat.report.verdict import Answer, Report
 from tprimat.text import plain
@@ -178,7 +178,9 @@ def _legends(sheet: Sheet, items: Items, *, has_steps: bool, has_loss: bool) -> 
     measured = [item for item in items if item.system.valid_runs]
     for item in measured:
         handles.append(lines.handle(item))
-        labels.append(f"{item.label} (excluded)" if item.system.exclusion else item.label)
+        # matplotlib leaves labels that begin with an underscore out of legends.
+        label = item.label.lstrip("_")
+        labels.append(f"{label} (excluded)" if item.system.exclusion else label)
     if measured:
         sheet.legend(handles, labels)
         keys = lines.keys(measured, has_steps=has_steps, has_loss=has_loss)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tprimat.analysis.intervals import level
 from tprimat.compare import ModelComparison, SystemResult
+from tprimat.report.items import Item, Items
 from tprimat.report.plot import charts
 from tprimat.report.plot.charts import NOT_MEASURED, Bar, BarChart, MemoryBar
-from tprimat.report.plot.items import Item, Items
 from tprimat.report.plot.layout import NAMES, SMALL, TEXT_LINE, Look, Panel, Sheet
 from tprimat.text import counted
 
@@ -291,7 +291,7 @@ def _bar(axes: Axes, item: Item, y: float, value: float, height: float, alpha: f
         y,
         value,
         height,
-        color=item.color,
+        color=item.color.tone.light,
         edgecolor="white",
         hatch=item.hatch,
         linewidth=0,

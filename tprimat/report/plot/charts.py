@@ -23,6 +23,7 @@ from tprimat.notes.catalogue import words
 from tprimat.report import tables
 from tprimat.report.rates import (
     RATE,
+    STEP_TIME,
     Bounds,
     Systems,
     bounds_of,
@@ -52,7 +53,6 @@ FOOT, HEAD = 0.12, 0.1
 LOSS_LOG_FROM = 50.0
 """From this factor between the highest and the lowest loss on, the axis is logarithmic."""
 
-STEP_TIME = "avg_step_time_seconds"
 NOT_MEASURED = "not measured"
 EXCLUDED = "excluded (warm-up, profiled steps, steps not in all runs)"
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from tprimat.analysis.intervals import level
 from tprimat.compare.curves import BREAK, Curve, Scaling
-from tprimat.report.plot.colors import colors_of
-from tprimat.report.plot.items import LINES, MARKERS
+from tprimat.report.colors import colors_of
+from tprimat.report.items import LINES, MARKERS
 from tprimat.report.plot.layout import Look, Panel, Sheet
 from tprimat.report.plot.lines import DOTTED, log_axis
 from tprimat.report.rates import Bounds, bounds_of

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tprimat.analysis import stats
-from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS
+from tprimat.report.items import Item, Items
 from tprimat.report.plot import charts
 from tprimat.report.plot.charts import Line, LineChart, Series
-from tprimat.report.plot.items import Item, Items
 from tprimat.report.plot.layout import Look, Panel
 from tprimat.report.rates import counted_records
 
@@ -181,7 +180,7 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
         for x in steps:
             own.extend(values[x])
         median = statistics.median(own)
-        limit = max(OUTLIER_FRACTION * abs(median), OUTLIER_SIGMAS * stats.robust_sigma(own))
+        limit = stats.outlier_distance(own, median)
         inside = [y for y in own if abs(y - median) <= limit]
         xs.append(statistics.median(steps))
         medians.append(median)
@@ -195,8 +194,8 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
                     far_xs.append(x)
                     far_ys.append(y)
         if far_xs:
-            axes.plot(far_xs, far_ys, ".", color=item.color, markersize=3)
-    axes.fill_between(xs, lows, highs, color=item.color, alpha=0.3, linewidth=0)
+            axes.plot(far_xs, far_ys, ".", color=item.color.tone.light, markersize=3)
+    axes.fill_between(xs, lows, highs, color=item.color.tone.light, alpha=0.3, linewidth=0)
     axes.plot(xs, medians, **_looks(item, len(xs)))
 
 
@@ -223,7 +222,7 @@ def _points(chart: LineChart, line: Line) -> tuple[list[float], list[float]]:
 
 def _looks(item: Item, points: int) -> Look:
     return {
-        "color": item.color,
+        "color": item.color.tone.light,
         "linestyle": item.line,
         "marker": item.marker,
         "markevery": 1 if points <= FEW else max(1, points // 10),

@@ -11,8 +11,8 @@ from made_runs import H100, MI300X, comparison, make_run
 
 from tprimat.catalog import gpus
 from tprimat.report import plot
+from tprimat.report.colors import FIRST_TONE, TONES, colors_of
 from tprimat.report.page.view import View
-from tprimat.report.plot.colors import FIRST_TONE, TONES, colors_of
 from tprimat.report.verdict import report
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -42,7 +42,7 @@ class TestOwner:
         ]
         assert all(found(*order) == found(*runs) for order in itertools.permutations(runs))
 
-    def test_a_system_has_its_colour_beside_any_other_and_whichever_is_faster(self):
+    def test_a_system_has_its_color_beside_any_other_and_whichever_is_faster(self):
         beside_amd = found(make_run(), make_run(**AMD, step_time=2.4))
         beside_slower_amd = found(make_run(), make_run(**AMD, step_time=4))
         beside_nvidia = found(make_run(), make_run(B200, step_time=2.0))

@@ -1,4 +1,4 @@
-"""What the panels share: how each system is drawn."""
+"""How each system is drawn, by the plot and on the page."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from tprimat.compare import Comparison, Group, ModelComparison, SystemResult
 from tprimat.report import tables
-from tprimat.report.plot.colors import colors_of
+from tprimat.report.colors import Color, colors_of
 from tprimat.text import plain
 
 LINES = ("-", "--", ":", "-.")
@@ -22,7 +22,8 @@ class Item:
 
     Attributes:
         title: of its model and work.
-        label: what a legend calls it; the model is in it if there are several.
+        name: as text that is safe to show.
+        label: its name, with the model if there are several.
         speedup: beside its bar, as text; empty if there is none.
         color, marker, hatch: of the system, the same for all models; the last two for print.
         line: style of the model.
@@ -31,9 +32,10 @@ class Item:
     model: ModelComparison
     system: SystemResult
     title: str
+    name: str
     label: str
     speedup: str
-    color: str
+    color: Color
     marker: str
     hatch: str
     line: str
@@ -53,18 +55,17 @@ def items_of(comparison: Comparison) -> list[Item]:
             speedups = _speedups(group)
             for system in group.systems:
                 number = numbers.setdefault(system.name, len(numbers))
-                # matplotlib leaves labels that begin with an underscore out of legends.
-                label = plain(system.name).lstrip("_") or "unnamed"
-                if several:
-                    label += f", {plain(model.short_title)}"
+                name = plain(system.name) or "unnamed"
+                label = f"{name}, {plain(model.short_title)}" if several else name
                 items.append(
                     Item(
                         model=model,
                         system=system,
                         title=group.title,
+                        name=name,
                         label=label,
                         speedup=speedups.get(system, ""),
-                        color=colors[system.name].tone.light,
+                        color=colors[system.name],
                         marker=MARKERS[number % len(MARKERS)],
                         hatch=HATCHES[number % len(HATCHES)],
                         line=line,
