@@ -144,3 +144,13 @@ def test_notes_are_each_there_once_and_in_order_however_many_there_are():
         *steps,
         *notes_of("a doubt"),
     )
+
+
+def test_a_sentence_that_was_reworded_keeps_its_code():
+    old = (
+        "steps 1–3: times are artefacts of asynchronous dispatch (the host ran ahead of the"
+        " device); excluded from the results"
+    )
+    note = note_of(old)
+    assert note == Note("dispatch-artifacts", {"steps": "steps 1–3", "waited": ""})
+    assert words(note) == old.replace("artefacts", "artifacts")

@@ -278,22 +278,23 @@ def _verified(
         for difference in differences:
             fields = {difference.field, difference.field.partition(".")[0]}
             (wrong if of_user.isdisjoint(fields) else open_).append(difference)
-        for difference in (*open_, *claims):
-            findings.append(
-                finding_of(
-                    "unverified",
-                    "override",
-                    "value-overridden",
-                    field=difference.field,
-                    stored=str(difference.stored),
-                    recomputed=str(difference.recomputed),
-                    log=name,
-                )
-            )
+        findings += [_overridden(difference, name) for difference in (*open_, *claims)]
         unsupported = _unsupported(run, bare, log) if bare and log else ()
         unchecked = (Note(UNSTAMPED),) if log and _is_unstamped(log) else ()
         verdicts = tuple(wrong), tuple(findings), unsupported, unchecked
         yield VerifiedRun(path.name, number, name, original, len(compared), *verdicts)
+
+
+def _overridden(difference: Difference, log: str | None) -> Finding:
+    return finding_of(
+        "unverified",
+        "override",
+        "value-overridden",
+        field=difference.field,
+        stored=str(difference.stored),
+        recomputed=str(difference.recomputed),
+        log=log,
+    )
 
 
 def _recorded(

@@ -126,16 +126,18 @@ def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, bool]]]:
 
     "log begins at {noun} {step}" becomes log\\ begins\\ at\\ (?P<noun>.*)\\ (?P<step>.*).
     """
-    patterns = []
+    sentences = []
+    for code, row in of_runs.ROWS.items():
+        for sentence in (row.sentence, *row.former):
+            sentences.append((code, sentence))
     # "the log doesn't state its GPUs: …" is a row of its own, and fits "the log doesn't state
     # {what}" too: the row with more words of its own goes first.
-    rows = sorted(
-        of_runs.ROWS.items(), key=lambda row: len(_FIELD.sub("", row[1].sentence)), reverse=True
-    )
-    for code, row in rows:
+    sentences.sort(key=lambda row: len(_FIELD.sub("", row[1])), reverse=True)
+    patterns = []
+    for code, sentence in sentences:
         pattern = ""
         is_number: dict[str, bool] = {}
-        for literal, name, form, _ in string.Formatter().parse(row.sentence):
+        for literal, name, form, _ in string.Formatter().parse(sentence):
             # What stands in brackets may be missing.
             pattern += re.escape(literal).replace(r"\[", "(?:").replace(r"\]", ")?")
             if name in is_number:

@@ -182,6 +182,10 @@ ROWS = {
         "warning",
         "{steps}: times are artifacts of asynchronous dispatch (the host ran ahead of the device);"
         " excluded from the results{waited}",
+        former=(
+            "{steps}: times are artefacts of asynchronous dispatch (the host ran ahead of the"
+            " device); excluded from the results{waited}",
+        ),
     ),
     "steps-cut": NoteRow(
         "info",

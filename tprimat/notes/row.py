@@ -20,11 +20,13 @@ class NoteRow:
         severity: how much it changes what the result is worth.
         sentence: with the fields of the note in braces, as str.format() fills them.
         next_step: what the reader can do, with fields in braces; empty if nothing.
+        former: what the sentence was: files of schema 1 have sentences and no codes.
     """
 
     severity: Severity
     sentence: str
     next_step: str = ""
+    former: tuple[str, ...] = ()
 
 
 def rows_of(severity: Severity, sentences: Mapping[str, str]) -> dict[str, NoteRow]:
