@@ -103,7 +103,9 @@ def test_an_untouched_bundle_is_the_same(packed, capsys):
     assert run["values"] > 150
     assert (run["log"], run["original"], run["differences"]) == ("train.log", True, [])
     assert cli.run("verify", [str(packed)]) == 0
-    assert capsys.readouterr().out.splitlines()[-2:] == [
+    shown = capsys.readouterr().out
+    assert "copy" not in shown
+    assert shown.splitlines()[-2:] == [
         "files: 1 result, 1 log, 1 environment, 1 readme; none was executed",
         (
             f"Can be accepted: {run['values']} values recomputed; plausible, no private data, no"
@@ -210,6 +212,8 @@ def test_logs_of_one_name_from_two_folders(tmp_path, capsys, apart):
     assert sorted(run["log"] for run in found["runs"]) == ["train.log", "train_2.log"]
     # Of a copy in which something was removed the hash in the result can't be checked.
     assert [run["original"] for run in found["runs"]] == [False, False]
+    cli.run("verify", [str(tmp_path / "b.zip")])
+    assert capsys.readouterr().out.count("(decompressed or redacted copy)") == 2
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", None])
