@@ -82,7 +82,7 @@ EXAMPLES = {
         "loss reaches 0.0000 within 0.1 million tokens: typical of mock data (Megatron,"
         " Primus); speed is unaffected; but the result names its data fineweb",
     ),
-    "copies": (
+    "copied-measurement": (
         {"file": "b.json", "others": "a.json"},
         "b.json has the step times of a.json, so they are copies of one measurement",
     ),
@@ -106,7 +106,7 @@ EXAMPLES = {
         {"share": 0.12, "host": "n1"},
         "the hypervisor took 12% of the CPU on n1",
     ),
-    "data-differs": (
+    "training-data-differs": (
         {"first": "c4", "second": "pile"},
         "different data: c4 and pile",
     ),
@@ -472,7 +472,7 @@ EXAMPLES = {
         {"kind": "Mock-GPT"},
         "synthetic data (Mock-GPT)",
     ),
-    "targets-differ": (
+    "token-targets-differ": (
         {},
         "the rows train different numbers of tokens",
     ),

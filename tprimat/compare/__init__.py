@@ -292,7 +292,9 @@ def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
             continue
         for system in held:
             others = join_names([file for other, file in held.items() if other is not system], 2)
-            finding = finding_of("unverified", "copies", "copies", file=held[system], others=others)
+            finding = finding_of(
+                "unverified", "copies", "copied-measurement", file=held[system], others=others
+            )
             checked[system] = dataclasses.replace(system, findings=(*system.findings, finding))
     return list(checked.values())
 

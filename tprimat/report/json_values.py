@@ -68,7 +68,7 @@ def fields(record: object, *names: str) -> JsonObject:
 
 def note_values(name: str, notes: Sequence[Note]) -> JsonObject:
     """Return the sentences of notes under a name, and beside it their codes with fields."""
-    return {name: [*map(words, notes)], f"{name}_notes": notes}
+    return {name: [*map(words, notes)], f"{name.removesuffix('s')}_codes": notes}
 
 
 def findings_values(findings: Sequence[Finding]) -> list[JsonObject]:
@@ -79,7 +79,7 @@ def findings_values(findings: Sequence[Finding]) -> list[JsonObject]:
             {
                 **fields(finding, "severity", "rule"),
                 "text": words(finding.note),
-                "note": finding.note,
+                "text_code": finding.note,
                 **note_values("explanations", finding.explanations),
             }
         )
