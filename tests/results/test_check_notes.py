@@ -8,6 +8,22 @@ from tprimat.notes import Note, of_checks
 from tprimat.notes.catalogue import words
 
 EXAMPLES = {
+    "event": (
+        {"event": "thermal", "text": "thermal throttling: 91 °C", "title": "thermal throttling"},
+        "thermal throttling: 91 °C",
+    ),
+    "event-ended": (
+        {"event": "power-cap", "text": "power cap (500 W of 700 W)"},
+        "end of power cap (500 W of 700 W)",
+    ),
+    "parameter-conflict": (
+        {"first": 1000000, "second": 1500001},
+        "parameters 1,000,000 and 1,500,001",
+    ),
+    "shape-conflict": (
+        {"title": "sliding window", "first": 64, "second": 66},
+        "sliding window 64 and 66",
+    ),
     "above-every-peak": (
         {
             "gpu": "GB300",

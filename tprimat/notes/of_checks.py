@@ -243,6 +243,10 @@ _EXPLAINING = {
         " (Megatron, Primus); speed is unaffected[; but the result names its data {kind}]"
     ),
     "synthetic-data": "synthetic data ({kind})",
+    "shape-conflict": "{title} {first}[ and {second}]",
+    "parameter-conflict": "parameters {first:,}[ and {second:,}]",
+    "event": "{text}",
+    "event-ended": "end of {text}",
     "same-data": "same data (matching checksum)",
     "training-data-differs": "different data: {first} and {second}",
     "checksums-differ": "different data (checksums differ)",

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tprimat.analysis.run_account import account_of
-from tprimat.analysis.summary import Summary, summarize
+from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
 from tprimat.checks import Finding
 from tprimat.compare import Comparison, Pair, SystemResult
 from tprimat.compare.cost import cost
@@ -222,7 +222,8 @@ def _system(comparison: Comparison, system: SystemResult) -> JsonObject:
         **fields(system, "name", "full_name"),
         "runs": len(system.runs),
         "valid_runs": len(system.valid_runs),
-        **fields(system, "values", "segments"),
+        **fields(system, "values"),
+        "segments": list(map(_segment, system.segments)),
         "findings": findings_values(system.findings),
         "excluded": system.exclusion is not None,
         "order_of_runs": system.order,
@@ -232,6 +233,13 @@ def _system(comparison: Comparison, system: SystemResult) -> JsonObject:
         "files": list(files),
         "accounts": accounts,
     }
+
+
+def _segment(segment: SegmentMetrics) -> JsonObject:
+    """Return a segment with the cause of its speed in words, and the code with fields."""
+    values = msgspec.to_builtins(segment)
+    cause = segment.cause and words(segment.cause)
+    return {**values, "cause": cause, "cause_code": segment.cause}
 
 
 def _pair(comparison: Comparison | None, pair: Pair) -> JsonObject:

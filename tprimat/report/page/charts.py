@@ -14,6 +14,7 @@ from tprimat import units
 from tprimat.analysis import stats
 from tprimat.analysis.summary import OUTLIER_FRACTION, OUTLIER_SIGMAS
 from tprimat.compare import ModelComparison
+from tprimat.notes.catalogue import words
 from tprimat.report import explain
 from tprimat.report.breakdown import shares
 from tprimat.report.page import telemetry
@@ -164,7 +165,7 @@ def _segments(placed: PlacedRun) -> list[Trace]:
         steps = f"steps {segment.first_step}–{segment.last_step}"
         text = f"{steps}: median {units.seconds(segment.median)}"
         if segment.cause:
-            text += f"; {segment.cause}"
+            text += f"; {words(segment.cause)}"
         traces.append(
             {
                 "system": placed.system,
