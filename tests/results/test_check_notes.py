@@ -356,7 +356,7 @@ EXAMPLES = {
         "V100 SXM 16GB does not support BF16: the run used fp32 or another precision",
     ),
     "precision-unstated": (
-        {"achieved": 2547.1, "share": 1.132, "precision": "FP8", "narrower": "FP4", "gpu": "B200"},
+        {"achieved": 2547.1, "share": 1.132, "precisions": "FP8 or FP4", "gpu": "B200"},
         "2,547 TFLOP/s per GPU is 113% of the dense BF16 peak of B200; only possible in"
         " FP8 or FP4, but the precision is unknown",
     ),

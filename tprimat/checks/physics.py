@@ -258,12 +258,20 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             corrections.above_peak(run, needed / half),
             achieved=needed,
             share=needed / half,
-            **dict(itertools.zip_longest(("precision", "narrower"), possible)),
+            precisions=" or ".join(possible),
             **named,
         )
-    elif (
+    else:
+        yield from _high(run, summary, gpu, named, achieved)
+
+
+def _high(
+    run: Run, summary: Summary, gpu: Gpu, named: Mapping[str, NoteValue], achieved: float
+) -> Iterator[Finding]:
+    """Yield that FLOP/s below the peak are more than products, or trainings, are known to reach."""
+    if (
         run.gpu_info.device_name
-        and precision == "bf16"
+        and run.training_config.precision == "bf16"
         and (best := gpu.sustained_bf16_tflops)
         and achieved > best
     ):

@@ -276,21 +276,24 @@ def _verified(
             fields = {difference.field, difference.field.partition(".")[0]}
             (wrong if of_user.isdisjoint(fields) else open_).append(difference)
         for difference in (*open_, *claims):
-            findings.append(
-                finding_of(
-                    "unverified",
-                    "override",
-                    "value-overridden",
-                    field=difference.field,
-                    stored=str(difference.stored),
-                    recomputed=str(difference.recomputed),
-                    log=name,
-                )
-            )
+            findings.append(_overridden(difference, name))
         unsupported = _unsupported(run, bare, log) if bare and log else ()
         unchecked = (Note(UNSTAMPED),) if log and _is_unstamped(log) else ()
         found = tuple(wrong), tuple(findings), unsupported, unchecked
         yield VerifiedRun(path.name, number, name, original, len(compared), *found)
+
+
+def _overridden(difference: Difference, log: str | None) -> Finding:
+    """Return that a value of the user's differs from that of the log."""
+    return finding_of(
+        "unverified",
+        "override",
+        "value-overridden",
+        field=difference.field,
+        stored=str(difference.stored),
+        recomputed=str(difference.recomputed),
+        log=log,
+    )
 
 
 def _recorded(

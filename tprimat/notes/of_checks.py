@@ -23,7 +23,7 @@ _DECISIVE = {
     # Values of a run.
     "precision-unstated": (
         "{achieved:,.0f} TFLOP/s per GPU is {share:.0%} of the dense BF16 peak of {gpu}[, the"
-        " fastest GPU {among}]; only possible in {precision}[ or {narrower}], but the precision is"
+        " fastest GPU {among}]; only possible in {precisions}, but the precision is"
         " unknown"
     ),
     "above-peak": f"{_ACHIEVED}, {_OF_PEAK}{_LACKING}",
