@@ -658,8 +658,8 @@ NOTES_TEXT = """# Notes
 
 What is known or doubted about a run, and what a check finds, has a code. In a result, `notes` has the code and its
 fields, and `warnings` the sentence; in Python, `run.notes` and `run.warnings`. With `--json`, a finding has them as
-`note` and `text`, and its explanations as `explanations_notes` and `explanations`. Scripts compare codes: sentences may
-be reworded.
+`text_code` and `text`, and its explanations as `explanation_codes` and `explanations`. Scripts compare codes: sentences
+may be reworded.
 
 | severity | meaning |
 |---|---|

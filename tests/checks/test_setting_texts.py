@@ -8,6 +8,7 @@ from made_runs import make_run, shape
 
 from tprimat.checks import settings
 from tprimat.checks.settings import SAMES, VALUES
+from tprimat.notes.catalogue import words
 from tprimat.results.run import Data, Environment, GpuInfo, ModelConfig, TrainingConfig
 from tprimat.settings import Setting
 from tprimat.settings.rows import LEDGER, by_key
@@ -246,7 +247,8 @@ CONFLICTS = (
 
 @pytest.mark.parametrize(("one", "other", "text"), CONFLICTS)
 def test_in_what_two_shapes_differ(one, other, text):
-    assert settings.shape_conflict(one, other) == text
+    note = settings.shape_conflict(one, other)
+    assert (note and words(note)) == text
     assert not settings.same_known_shape(one, other)
     stated = (msgspec.structs.replace(each, num_query_groups=2) for each in (one, other))
     assert settings.same_known_shape(*stated) == (

@@ -182,7 +182,7 @@ def test_a_result_without_its_log_is_checked_against_its_steps(packed, capsys):
     status, found = verified(changed(packed, "logs/*", lambda _: None), capsys)
     assert (status, found["changed"]) == (ExitStatus.IMPLAUSIBLE, ["logs/train.log.gz is missing"])
     note = {"code": "file-missing", "fields": {"file": "logs/train.log.gz"}}
-    assert found["changed_notes"] == [note]
+    assert found["changed_codes"] == [note]
     without = packed.with_name("without.zip")
     bundle.write(without, list(packed.with_name("output").glob("*.json")), [])
     status, found = verified(without, capsys)
@@ -709,7 +709,7 @@ class TestWhatTheLogSupports:
         assert (status, run["differences"]) == (ExitStatus.INCONCLUSIVE, [])
         text = f"training_config.global_batch_size: {batch} in the result, 64 in train.log"
         assert (finding["rule"], finding["text"]) == ("override", text)
-        assert finding["note"]["code"] == "value-overridden"
+        assert finding["text_code"]["code"] == "value-overridden"
         cli.run("verify", [str(path)])
         assert text in capsys.readouterr().out
 
@@ -1150,7 +1150,7 @@ class TestTimes:
         path = packed_log(tmp_path, text, *GIVEN, "--precision", "fp8")
         status, found = verified(path, capsys)
         assert (status, found["runs"][0]["unchecked"]) == (ExitStatus.OK, [self.UNSTAMPED])
-        assert found["runs"][0]["unchecked_notes"] == [{"code": UNSTAMPED, "fields": {}}]
+        assert found["runs"][0]["unchecked_codes"] == [{"code": UNSTAMPED, "fields": {}}]
         assert found["answer"].endswith(
             " Step times are only claimed for 1 run without time stamps."
         )

@@ -374,6 +374,10 @@ def with_summaries(name, *summaries, **fields):
 
 
 def halves(before, after, cause=None, at=31):
+    """Two segments, the second one with an event as its cause: its text and its title."""
+    if cause:
+        text, title = cause
+        cause = Note("event", {"event": "x", "text": text, "title": title})
     return {"segments": (segment(4, at - 1, before), segment(at, 60, after, cause=cause))}
 
 
@@ -518,7 +522,7 @@ CAPTION = "the result may include warm-up"
         # A speed that changes.
         (
             (
-                with_summaries("A", halves(2.0, 1.5, "clock: 1.2 GHz")),
+                with_summaries("A", halves(2.0, 1.5, ("clock: 1.2 GHz", "clock"))),
                 with_summaries("B", halves(0.05, 3.25, at=41)),
             ),
             (

@@ -50,9 +50,9 @@ def test_a_finding_has_its_codes_beside_its_sentences():
         "severity": "error",
         "rule": "claim",
         "text": "4 tokens/s/GPU is 2 times 2, not 3",
-        "note": finding.note,
+        "text_code": finding.note,
         "explanations": [
             "half of it is missing: tokens of half the batch, or of twice the time",
         ],
-        "explanations_notes": (half,),
+        "explanation_codes": (half,),
     }

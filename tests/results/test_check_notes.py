@@ -8,6 +8,22 @@ from tprimat.notes import Note, of_checks
 from tprimat.notes.catalogue import words
 
 EXAMPLES = {
+    "event": (
+        {"event": "thermal", "text": "thermal throttling: 91 °C", "title": "thermal throttling"},
+        "thermal throttling: 91 °C",
+    ),
+    "event-ended": (
+        {"event": "power-cap", "text": "power cap (500 W of 700 W)"},
+        "end of power cap (500 W of 700 W)",
+    ),
+    "parameter-conflict": (
+        {"first": 1000000, "second": 1500001},
+        "parameters 1,000,000 and 1,500,001",
+    ),
+    "shape-conflict": (
+        {"title": "sliding window", "first": 64, "second": 66},
+        "sliding window 64 and 66",
+    ),
     "above-every-peak": (
         {
             "gpu": "GB300",
@@ -82,7 +98,7 @@ EXAMPLES = {
         "loss reaches 0.0000 within 0.1 million tokens: typical of mock data (Megatron,"
         " Primus); speed is unaffected; but the result names its data fineweb",
     ),
-    "copies": (
+    "copied-measurement": (
         {"file": "b.json", "others": "a.json"},
         "b.json has the step times of a.json, so they are copies of one measurement",
     ),
@@ -106,7 +122,7 @@ EXAMPLES = {
         {"share": 0.12, "host": "n1"},
         "the hypervisor took 12% of the CPU on n1",
     ),
-    "data-differs": (
+    "training-data-differs": (
         {"first": "c4", "second": "pile"},
         "different data: c4 and pile",
     ),
@@ -340,7 +356,7 @@ EXAMPLES = {
         "V100 SXM 16GB does not support BF16: the run used fp32 or another precision",
     ),
     "precision-unstated": (
-        {"achieved": 2547.1, "share": 1.132, "precision": "FP8", "narrower": "FP4", "gpu": "B200"},
+        {"achieved": 2547.1, "share": 1.132, "precisions": "FP8 or FP4", "gpu": "B200"},
         "2,547 TFLOP/s per GPU is 113% of the dense BF16 peak of B200; only possible in"
         " FP8 or FP4, but the precision is unknown",
     ),
@@ -472,7 +488,7 @@ EXAMPLES = {
         {"kind": "Mock-GPT"},
         "synthetic data (Mock-GPT)",
     ),
-    "targets-differ": (
+    "token-targets-differ": (
         {},
         "the rows train different numbers of tokens",
     ),

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from stored_runs import notes_of, series
 
-from tprimat.notes import TEXT, Note, noted, of_runs
+from tprimat.notes import TEXT, Note, noted, of_checks, of_comparisons, of_runs
 from tprimat.notes.catalogue import LONGEST_SENTENCE, ROWS, note_of, words
 from tprimat.notes.row import NoteRow
 from tprimat.results.result_file import decode, encode
@@ -112,6 +112,11 @@ def test_notes_are_compared_by_value():
     assert (
         msgspec.convert({"code": "loss-not-finite", "fields": {"steps": "steps 3, 4"}}, Note) == NAN
     )
+
+
+def test_no_code_is_in_two_files():
+    parts = (of_runs.ROWS, of_checks.ROWS, of_comparisons.ROWS)
+    assert len(ROWS) == 1 + sum(map(len, parts))
 
 
 @pytest.mark.parametrize("code", of_runs.ROWS)

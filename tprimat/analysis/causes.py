@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tprimat.notes import Note
 from tprimat.results.run import Run
-from tprimat.results.telemetry import TelemetryIssue
+from tprimat.results.telemetry import THROTTLING, TelemetryIssue
 
 NEAR_READINGS = 2.0
 """Readings by which an event may miss the step of a change: it is seen at the next one, and steps
@@ -29,7 +30,7 @@ LIMITS = frozenset(
 """Events that slow a training from their first to their last step."""
 
 
-def cause_of_change(run: Run, step: int, before_s: float, after_s: float) -> str | None:
+def cause_of_change(run: Run, step: int, before_s: float, after_s: float) -> Note | None:
     """Return the event that explains a change of the step time at a step; None if there is none.
 
     A limit explains a slower speed where it begins and a faster one after it ends, a change of the
@@ -41,9 +42,10 @@ def cause_of_change(run: Run, step: int, before_s: float, after_s: float) -> str
     for issue in run.telemetry.issues:
         for at, makes_faster in _changes(issue):
             if abs(at - step) <= near and makes_faster == (after_s < before_s):
-                if issue.code not in LIMITS or not makes_faster:
-                    return issue.text
-                return f"end of {issue.text}"
+                is_end = issue.code in LIMITS and makes_faster
+                title = THROTTLING.get(issue.code, issue.text)
+                fields = {"event": issue.code, "text": issue.text, "title": title}
+                return Note("event-ended" if is_end else "event", fields)
     return None
 
 

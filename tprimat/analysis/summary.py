@@ -76,7 +76,7 @@ class SegmentMetrics:
     drift: float | None
     outliers: int
     outlier_share: float
-    cause: str | None = None
+    cause: Note | None = None
 
 
 class UnlikeBlock(NamedTuple):
@@ -576,7 +576,7 @@ def _no_steady_state(count: int, window: int, last: int) -> Note:
 
 def _segment_notes(segments: tuple[SegmentMetrics, ...]) -> Iterator[Note]:
     for before, after in itertools.pairwise(segments):
-        cause = f": {after.cause}" if after.cause else ""
+        cause = f": {sentences([after.cause])[0]}" if after.cause else ""
         fields = {"step": after.first_step, "before": before.mean, "after": after.mean}
         yield Note("speed-changed", {**fields, "cause": cause})
     for segment in segments:

@@ -592,7 +592,7 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
                 "warning",
                 "claim",
                 "claim-differs" if figure.target_tokens else "claim-differs-from-rows",
-                (Note("targets-differ"),),
+                (Note("token-targets-differ"),),
                 days=figure.days,
                 own=trained / 1e9,
                 claimed=target / 1e9,

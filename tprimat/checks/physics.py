@@ -243,12 +243,35 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
             precision=precision.upper(),
             used=gpu.computes_in(precision),
         )
-    unstated = _precision_unstated(run, gpu, rate, named)
-    if unstated is not None:
-        yield unstated
-    elif (
+    peaks = {}
+    for narrow in _NARROW:
+        if not gpu.lacks(narrow) and (peak := gpu.ceiling_tflops(narrow)):
+            peaks[narrow] = peak
+    half = next((peaks[name] for name in _HALF if name in peaks), math.inf)
+    needed = _tflops(run, rate, half) or 0.0
+    if precision is None and needed > half:
+        possible = [name.upper() for name, peak in peaks.items() if peak >= needed]
+        yield finding_of(
+            "unverified",
+            "precision-unstated",
+            "precision-unstated",
+            corrections.above_peak(run, needed / half),
+            achieved=needed,
+            share=needed / half,
+            precisions=" or ".join(possible),
+            **named,
+        )
+    else:
+        yield from _high(run, summary, gpu, named, achieved)
+
+
+def _high(
+    run: Run, summary: Summary, gpu: Gpu, named: Mapping[str, NoteValue], achieved: float
+) -> Iterator[Finding]:
+    """Yield that FLOP/s below the peak are more than products, or trainings, are known to reach."""
+    if (
         run.gpu_info.device_name
-        and precision == "bf16"
+        and run.training_config.precision == "bf16"
         and (best := gpu.sustained_bf16_tflops)
         and achieved > best
     ):
@@ -267,33 +290,6 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
         mfu = Subject([run], speed, Options()).mfu or 0.0
         if mfu > HIGH_MFU:
             yield finding_of("warning", "high-mfu", "high-mfu", mfu=mfu, highest=HIGH_MFU)
-
-
-def _precision_unstated(
-    run: Run, gpu: Gpu, rate: float, named: Mapping[str, NoteValue]
-) -> Finding | None:
-    """Return that a rate is possible in FP8 or FP4 alone, and no precision is stated; None if it
-    isn't so.
-    """
-    peaks = {}
-    for narrow in _NARROW:
-        if not gpu.lacks(narrow) and (peak := gpu.ceiling_tflops(narrow)):
-            peaks[narrow] = peak
-    half = next((peaks[name] for name in _HALF if name in peaks), math.inf)
-    needed = _tflops(run, rate, half) or 0.0
-    if run.training_config.precision is not None or needed <= half:
-        return None
-    possible = [name.upper() for name, peak in peaks.items() if peak >= needed]
-    return finding_of(
-        "unverified",
-        "precision-unstated",
-        "precision-unstated",
-        corrections.above_peak(run, needed / half),
-        achieved=needed,
-        share=needed / half,
-        **dict(itertools.zip_longest(("precision", "narrower"), possible)),
-        **named,
-    )
 
 
 def _highest_rate(summary: Summary) -> float:

@@ -16,6 +16,7 @@ import msgspec
 from tprimat import units
 from tprimat.analysis import flops
 from tprimat.catalog import gpus
+from tprimat.notes import Note
 from tprimat.results.run import FROM_DESCRIPTION, ModelConfig, Run
 from tprimat.settings import Setting, value_of
 from tprimat.settings.rows import HARMLESS, LEDGER, SHAPE, fields_of, parts_of
@@ -175,7 +176,7 @@ embeddings.
 """
 
 
-def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
+def shape_conflict(one: ModelConfig, other: ModelConfig) -> Note | None:
     """Return in what two shapes are known to differ; None if nothing shows that they do.
 
     A window that only one states says nothing of the other: few sources state it.
@@ -191,10 +192,12 @@ def shape_conflict(one: ModelConfig, other: ModelConfig) -> str | None:
         # Of a window some count the token itself, and some don't.
         tolerance = {"vocab_size": PADDING, "sliding_window": 2}.get(name, 1)
         if first != second if isinstance(first, str) else abs(first - second) >= tolerance:
-            return f"{name.replace('_', ' ')} {first} and {second}"
+            title = name.replace("_", " ")
+            return Note("shape-conflict", {"title": title, "first": first, "second": second})
     counts = sorted(each for each in (one.num_parameters, other.num_parameters) if each)
     if len(counts) == 2 and counts[1] > OTHER_MODEL * counts[0]:
-        return f"parameters {one.num_parameters:,} and {other.num_parameters:,}"
+        fields = {"first": one.num_parameters, "second": other.num_parameters}
+        return Note("parameter-conflict", fields)
     return None
 
 

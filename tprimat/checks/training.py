@@ -185,7 +185,7 @@ def _different_data(first: Run, second: Run) -> Note | None:
     if None not in digests:
         return None if digests[0] == digests[1] else Note("checksums-differ")
     if all(kinds) and kinds[0] != kinds[1]:
-        return Note("data-differs", {"first": kinds[0], "second": kinds[1]})
+        return Note("training-data-differs", {"first": kinds[0], "second": kinds[1]})
     return None
 
 

@@ -58,8 +58,9 @@ from tprimat.compare.systems import (
     same_system,
 )
 from tprimat.errors import UsageError
+from tprimat.notes import Note
 from tprimat.redaction import shown_paths
-from tprimat.results.run import Run, setup_key
+from tprimat.results.run import Run, sentences, setup_key
 from tprimat.text import join_names, letters_and_digits, plain
 
 __all__ = [
@@ -292,7 +293,9 @@ def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
             continue
         for system in held:
             others = join_names([file for other, file in held.items() if other is not system], 2)
-            finding = finding_of("unverified", "copies", "copies", file=held[system], others=others)
+            finding = finding_of(
+                "unverified", "copies", "copied-measurement", file=held[system], others=others
+            )
             checked[system] = dataclasses.replace(system, findings=(*system.findings, finding))
     return list(checked.values())
 
@@ -520,11 +523,11 @@ def _title_of_work(
     if any(other.training_config.sequence_length != length for other in others):
         parts.append(f"sequence length {length or 'unknown'}")
     for system, other in itertools.product(work, others):
-        conflict = shape_conflict(system.run.model_config, other.model_config) or ""
-        part = conflict.partition(" and ")[0]
-        if part and part not in parts:
-            parts.append(part)
-    return ", ".join(parts)
+        conflict = shape_conflict(system.run.model_config, other.model_config)
+        if conflict is not None:
+            own = Note(conflict.code, {**conflict.fields, "second": None})
+            parts += sentences([own])
+    return ", ".join(dict.fromkeys(parts))
 
 
 def _title(name: str | None, systems: Sequence[SystemResult]) -> str:

@@ -247,7 +247,9 @@ def _of_speeds(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         for before, after in itertools.pairwise(system.segments):
             cause = ""
             if after.cause:
-                cause = f", {after.cause.partition(':')[0]}"
+                fields = after.cause.fields
+                titled = Note(after.cause.code, {**fields, "text": fields["title"]})
+                cause = f", {_text_of(titled)}"
             changes.append(
                 f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} →"
                 f" {units.seconds(after.mean)}{cause})"

@@ -97,7 +97,7 @@ def _different_models(*systems: SystemResult) -> str | None:
     """
     one, other = [system.run for system in systems]
     if conflict := shape_conflict(one.model_config, other.model_config):
-        return f"the models differ in shape ({conflict})"
+        return f"the models differ in shape ({sentences([conflict])[0]})"
     scales = {one.scale, other.scale}
     if len(scales) > 1 and scales != {None, "full"}:
         first = plain(one.scale) if one.scale else "unknown"

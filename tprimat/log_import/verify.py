@@ -286,6 +286,7 @@ def _verified(
 
 
 def _overridden(difference: Difference, log: str | None) -> Finding:
+    """Return that a value of the user's differs from that of the log."""
     return finding_of(
         "unverified",
         "override",

@@ -23,7 +23,7 @@ _DECISIVE = {
     # Values of a run.
     "precision-unstated": (
         "{achieved:,.0f} TFLOP/s per GPU is {share:.0%} of the dense BF16 peak of {gpu}[, the"
-        " fastest GPU {among}]; only possible in {precision}[ or {narrower}], but the precision is"
+        " fastest GPU {among}]; only possible in {precisions}, but the precision is"
         " unknown"
     ),
     "above-peak": f"{_ACHIEVED}, {_OF_PEAK}{_LACKING}",
@@ -54,7 +54,7 @@ _DECISIVE = {
         "its step times add up to {steps:seconds}, but its training took {training:seconds} on the"
         " same clock"
     ),
-    "copies": "{file} has the step times of {others}, so they are copies of one measurement",
+    "copied-measurement": "{file} has the step times of {others}, so they are copies of one measurement",
     # Losses and data, and whether two runs are the same training.
     "below-entropy": (
         "mean loss of {window} records from record {first} on is {mean:.4f} nats/token, more than"
@@ -243,8 +243,12 @@ _EXPLAINING = {
         " (Megatron, Primus); speed is unaffected[; but the result names its data {kind}]"
     ),
     "synthetic-data": "synthetic data ({kind})",
+    "shape-conflict": "{title} {first}[ and {second}]",
+    "parameter-conflict": "parameters {first:,}[ and {second:,}]",
+    "event": "{text}",
+    "event-ended": "end of {text}",
     "same-data": "same data (matching checksum)",
-    "data-differs": "different data: {first} and {second}",
+    "training-data-differs": "different data: {first} and {second}",
     "checksums-differ": "different data (checksums differ)",
     "first-losses": "first losses {first:.3f} and {second:.3f}[ (ln(vocabulary) = {level:.2f})]",
     "losses-agree": "loss agrees within {tolerance:.0%} on {share:.1%} of shared steps",
@@ -279,7 +283,7 @@ _EXPLAINING = {
     "nearest-count": "{deviation:+.0%} from {counted}",
     "rows-joined": "its tokens/s is that of {rate_place}, its TFLOP/s that of {flops_place}",
     "line-copied": "a line copied from the other page or row",
-    "targets-differ": "the rows train different numbers of tokens",
+    "token-targets-differ": "the rows train different numbers of tokens",
 }
 
 ROWS = {

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tprimat.analysis.run_account import account_of
-from tprimat.analysis.summary import Summary, summarize
+from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
 from tprimat.checks import Finding
 from tprimat.compare import Comparison, Pair, SystemResult
 from tprimat.compare.cost import cost
@@ -68,7 +68,7 @@ def fields(record: object, *names: str) -> JsonObject:
 
 def note_values(name: str, notes: Sequence[Note]) -> JsonObject:
     """Return the sentences of notes under a name, and beside it their codes with fields."""
-    return {name: [*map(words, notes)], f"{name}_notes": notes}
+    return {name: [*map(words, notes)], f"{name.removesuffix('s')}_codes": notes}
 
 
 def findings_values(findings: Sequence[Finding]) -> list[JsonObject]:
@@ -79,7 +79,7 @@ def findings_values(findings: Sequence[Finding]) -> list[JsonObject]:
             {
                 **fields(finding, "severity", "rule"),
                 "text": words(finding.note),
-                "note": finding.note,
+                "text_code": finding.note,
                 **note_values("explanations", finding.explanations),
             }
         )
@@ -222,7 +222,8 @@ def _system(comparison: Comparison, system: SystemResult) -> JsonObject:
         **fields(system, "name", "full_name"),
         "runs": len(system.runs),
         "valid_runs": len(system.valid_runs),
-        **fields(system, "values", "segments"),
+        **fields(system, "values"),
+        "segments": list(map(_segment, system.segments)),
         "findings": findings_values(system.findings),
         "excluded": system.exclusion is not None,
         "order_of_runs": system.order,
@@ -232,6 +233,13 @@ def _system(comparison: Comparison, system: SystemResult) -> JsonObject:
         "files": list(files),
         "accounts": accounts,
     }
+
+
+def _segment(segment: SegmentMetrics) -> JsonObject:
+    """Return a segment with the cause of its speed in words, and the code with fields."""
+    values = msgspec.to_builtins(segment)
+    cause = segment.cause and words(segment.cause)
+    return {**values, "cause": cause, "cause_code": segment.cause}
 
 
 def _pair(comparison: Comparison | None, pair: Pair) -> JsonObject:

@@ -16,6 +16,16 @@ explains all.
 """
 
 
+THROTTLING = {
+    "thermal": "thermal throttling",
+    "hardware-slowdown": "hardware slowdown (the GPU protects itself)",
+    "power-brake": "power brake (the server limits the GPUs' power)",
+    "clock-setting": "clock limited by a setting (nvidia-smi -lgc or -ac)",
+    "sync-boost": "clock held down by another GPU (sync boost)",
+}
+"""Titles of what lowers clocks, by the code of the event."""
+
+
 class TelemetryIssue(Section, frozen=True, kw_only=True):
     """An event on the machine that may explain a step time or reduce the validity of the
     measurement.

@@ -26,7 +26,7 @@ from tprimat.record.telemetry.timeline import (
     within,
 )
 from tprimat.results.fields import known_values
-from tprimat.results.telemetry import TelemetryIssue
+from tprimat.results.telemetry import THROTTLING, TelemetryIssue
 
 SIDE = 12
 """Readings before and after a change of the clock that tell both clocks."""
@@ -48,14 +48,6 @@ LEAST_READINGS = 2
 
 NAMED_PROGRAMS = 3
 
-_THROTTLING = {
-    "thermal": "thermal throttling",
-    "hardware-slowdown": "hardware slowdown (the GPU protects itself)",
-    "power-brake": "power brake (the server limits the GPUs' power)",
-    "clock-setting": "clock limited by a setting (nvidia-smi -lgc or -ac)",
-    "sync-boost": "clock held down by another GPU (sync boost)",
-}
-
 Severity = Literal["warning", "info"]
 DeviceRows = Mapping[str, Rows]
 
@@ -72,7 +64,7 @@ def find(trace: Trace, steps: Timeline, steady: Timeline) -> list[TelemetryIssue
     events = _Events(rows_of(samples, trace.header.gpus), samples, steps, steady)
     issues = [
         *events.power_caps(),
-        *(issue for code in _THROTTLING for issue in events.throttling(code)),
+        *(issue for code in THROTTLING for issue in events.throttling(code)),
         *events.clock_changes(),
         *events.slower_gpus(),
         *events.errors(),
@@ -138,7 +130,7 @@ class _Events:
             lowest = min(clocks, default=0.0)
             if lowest:
                 facts.append(f"down to {lowest:,.0f} MHz")
-            text = ": ".join(filter(None, (_THROTTLING[reason], ", ".join(facts))))
+            text = ": ".join(filter(None, (THROTTLING[reason], ", ".join(facts))))
             text += self._on(devices)
             yield self._issue(reason, text, first, last, devices, value=heat)
 

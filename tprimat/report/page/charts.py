@@ -13,6 +13,7 @@ from typing import Any, Literal
 from tprimat import units
 from tprimat.analysis import stats
 from tprimat.compare import ModelComparison
+from tprimat.notes.catalogue import words
 from tprimat.report import explain
 from tprimat.report.breakdown import shares
 from tprimat.report.page import telemetry
@@ -162,7 +163,7 @@ def _segments(placed: PlacedRun) -> list[Trace]:
         steps = f"steps {segment.first_step}–{segment.last_step}"
         text = f"{steps}: median {units.seconds(segment.median)}"
         if segment.cause:
-            text += f"; {segment.cause}"
+            text += f"; {words(segment.cause)}"
         traces.append(
             {
                 "system": placed.system,
