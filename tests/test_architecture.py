@@ -503,6 +503,17 @@ def test_an_older_python_reads_entry_scripts_up_to_their_refusal():
         assert set(before) <= {"os", "sys"}, path
 
 
+def test_only_commands_know_parsed_arguments():
+    """Everything else takes options of a type of its own."""
+    wrong = [
+        name_of(path)
+        for path in modules()
+        if part_of(path) not in ("cli", "__main__")
+        and "argparse.Namespace" in path.read_text(encoding="utf-8")
+    ]
+    assert wrong == []
+
+
 def test_every_command_has_a_file():
     files = {path.stem.replace("_", "-") for path in (PACKAGE / "cli").glob("*.py")}
     assert set(COMMANDS) <= files

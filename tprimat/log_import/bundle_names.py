@@ -9,9 +9,7 @@ from tprimat.results.run import Run
 
 ENDINGS = (".tar.gz", ".tgz", ".zip")
 
-
 _COMPRESSED = re.compile(r"\.(?:gz|bz2|xz|zst)$")
-
 
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\.|$)", re.IGNORECASE)
 """Names that are devices on Windows, whatever their ending."""

@@ -45,7 +45,6 @@ from tprimat.units import GB, GIB
 
 SCALING = "scaling.json"
 
-
 SYSTEM_LEVELS = 5
 """How many directories up `systems` is looked for: results/<system>/<benchmark>/<directory of a
 run>/result.txt.

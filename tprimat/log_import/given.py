@@ -19,7 +19,6 @@ from tprimat.text import letters_and_digits
 
 _NAMES = {"gpu": "GPU", "num_gpus": "number of GPUs"}
 
-
 OPTIONS = {
     setting.key: (
         setting.log_flag.partition(" ")[0],
@@ -30,9 +29,7 @@ OPTIONS = {
 }
 """What a user can give for a log, by field: the option, and its name in a message."""
 
-
 _OVERRIDE = "remove the option, or add --override"
-
 
 NEAREST = 3
 """Models of a family that an error lists."""

@@ -75,7 +75,7 @@ def load(
     _load_logs(logs, values, jobs, inputs)
     inputs.notes += [note for named, note in inputs.unread if not named <= inputs.logs]
     every = {file.name: file for file in inputs.files}.values()
-    inputs.files = _toldapart(list(_without_evidence(every, inputs)))
+    inputs.files = _told_apart(list(_without_evidence(every, inputs)))
     # A file that is no result may have been read as a log.
     logs_read = tuple(f"skipped: {name}: not" for name in inputs.logs)
     inputs.notes = [note for note in inputs.notes if not note.startswith(logs_read)]
@@ -118,7 +118,7 @@ def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loade
             yield dataclasses.replace(file, runs=tuple(runs))
 
 
-def _toldapart(files: list[Loaded]) -> list[Loaded]:
+def _told_apart(files: list[Loaded]) -> list[Loaded]:
     """Return files whose pseudonyms of machines, which count in one directory, differ for several
     directories.
     """

@@ -23,12 +23,10 @@ from tprimat.text import counted, runnable
 _OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
 """How the name of a log or trace of benchmark.py ends."""
 
-
 _OF_RUNS = {"primus", "nemo", "megatron_bridge", "automodel", "slurm"}
 """Directories next to results of benchmark.py into which its jobs and the frameworks that it starts
 write.
 """
-
 
 MOST_PATTERNS = 3
 """Directories with unread logs that a note names."""

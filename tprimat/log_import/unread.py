@@ -16,19 +16,15 @@ class SkippedFile:
 RESULT = "already a result; pass it to compare_results.py"
 """Why such a file is no log."""
 
-
 NO_LOG_BY_NAME = "not a log by its name: name it explicitly to import it"
-
 
 MLPERF_SYSTEM = "part of an MLPerf submission, read with the logs that it belongs to"
 """Why such a file is no source, whether a directory holds it or the user names it."""
-
 
 TWIN = "counted once, as another log of the training in"
 """Why a log is skipped whose name doesn't say that it is of another process: repetitions are never
 as alike.
 """
-
 
 UNREAD = "skipped, possibly logs of a training script with results here"
 """In the note on skipped logs."""
