@@ -4,9 +4,7 @@ record.csv.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import math
 import re
 import typing
@@ -23,7 +21,7 @@ from tprimat.catalog import models
 from tprimat.files import write_output
 from tprimat.publish.record import COLUMNS, Change, Point, PointPair, Record
 from tprimat.report.colors import colors_of_gpus
-from tprimat.report.steps import no_formula
+from tprimat.report.steps import table_as_csv
 from tprimat.results.fields import JsonObject
 
 FOLDER, NAME = "data", "record"
@@ -170,16 +168,14 @@ def csv_of(record: Record) -> bytes:
     """Return the points as CSV with a header; what is unknown is empty, and rates have spaces
     between.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    rows = []
     for point in record.points:
-        cells = (_finite(getattr(point, name)) for name in COLUMNS)
-        writer.writerow(
-            " ".join(map(str, cell)) if isinstance(cell, tuple) else no_formula(cell)
-            for cell in cells
-        )
-    return text.getvalue().encode()
+        cells = []
+        for name in COLUMNS:
+            value = _finite(getattr(point, name))
+            cells.append(" ".join(map(str, value)) if isinstance(value, tuple) else value)
+        rows.append(cells)
+    return table_as_csv(COLUMNS, rows)
 
 
 def schema_of() -> JsonObject:

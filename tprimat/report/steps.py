@@ -6,7 +6,7 @@ import bisect
 import csv
 import dataclasses
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -127,14 +127,19 @@ def csv_text(comparison: Comparison) -> bytes:
     """Return the table as CSV with a header; what is unknown is empty. page.js writes the page's in
     the same way.
     """
+    return table_as_csv(_NAMES, _rows(comparison))
+
+
+def table_as_csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> bytes:
+    """Return rows as CSV below their header; what is unknown is empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_NAMES)
-    writer.writerows(map(no_formula, row) for row in _rows(comparison))
+    writer.writerow(header)
+    writer.writerows(map(_no_formula, row) for row in rows)
     return text.getvalue().encode()
 
 
-def no_formula(value: Any) -> Any:
+def _no_formula(value: Any) -> Any:
     """Return a value that a spreadsheet takes for no formula: a text that begins like one gets an
     apostrophe.
     """
