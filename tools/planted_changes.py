@@ -157,7 +157,8 @@ def tests_of(path: Path) -> list[Path]:
         )
         is_near = folder == tuple(parts[1 : 1 + len(folder)]) and folder != ()
         rank = 4
-        if names_it and stem in test.stem:
+        is_named_like_its_folder = any(part in test.stem for part in parts[2:])
+        if (names_it and stem in test.stem) or (is_near and is_named_like_its_folder):
             rank = 0
         elif names_it:
             rank = 1
