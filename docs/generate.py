@@ -662,8 +662,9 @@ def _parser_of(name: str) -> argparse.ArgumentParser:
 
 NOTES_TEXT = """# Notes
 
-What is known or doubted about a run has a code. In a result, `notes` has the code and its fields, and `warnings` the
-sentence; in Python, `run.notes` and `run.warnings`. Scripts compare codes: sentences may be reworded.
+What is known or doubted about a run, a comparison or a check has a code. In a result, `notes` has the code and its
+fields, and `warnings` the sentence; in Python, `run.notes` and `run.warnings`. `--json` of compare has
+[codes beside its sentences](report.md#json-and-markdown). Scripts compare codes: sentences may be reworded.
 
 | severity | meaning |
 |---|---|
@@ -671,7 +672,9 @@ sentence; in Python, `run.notes` and `run.warnings`. Scripts compare codes: sent
 | warning | it may change the results |
 | info | it explains them |
 
-A field in braces is replaced by its value. A sentence that has no code of its own has the code `text`.
+A field in braces is replaced by its value. Square brackets hold words that are only there if their fields are known. A
+sentence that begins with a system's name and a colon has the field `system`. A sentence that has no code of its own has
+the code `text`.
 
 | code | severity | sentence | what to do |
 |---|---|---|---|

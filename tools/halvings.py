@@ -29,6 +29,7 @@ import msgspec
 from tprimat.compare import Loaded, Ratio, compare
 from tprimat.log_import.extract import GivenValues, extract
 from tprimat.log_import.inputs import Log
+from tprimat.notes.catalogue import sentence
 from tprimat.results.run import Run
 
 SAMPLES = ROOT.parent / "shared" / "samples" / "mlperf"
@@ -111,7 +112,7 @@ def ratio(first: Sequence[Run], second: Sequence[Run]) -> Ratio:
     ]
     (pair,) = compare(files).pairs
     if pair.ratio is None:
-        raise ValueError(pair.reason)
+        raise ValueError(sentence(pair.reasons))
     return pair.ratio
 
 

@@ -11,6 +11,7 @@ from tprimat.compare import compare
 from tprimat.compare.curves import scaling_of
 from tprimat.errors import ExitStatus
 from tprimat.report import json_values, projection
+from tprimat.report.scaling import remarks
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -35,7 +36,8 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         values = {
             "projections": list(map(projection.values, projections)),
-            "notes": found.notes,
+            "notes": remarks(found),
+            "note_codes": [(note, *why) for note, why in found.notes],
             "status": int(status),
         }
         console.echo(json_values.dumped(values))

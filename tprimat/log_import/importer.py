@@ -15,7 +15,8 @@ from tprimat.analysis.summary import Summary, summarize
 from tprimat.errors import UnreadableError
 from tprimat.log_import import attempts
 from tprimat.log_import.extract import ImportedRun
-from tprimat.log_import.sources import PROCESS, LogSource, Outcome, SkippedFile
+from tprimat.log_import.sources import PROCESS, LogSource, NotRead, Outcome, SkippedFile
+from tprimat.notes import TWIN
 from tprimat.read import merge
 from tprimat.results.result_file import readable
 from tprimat.results.run import Run
@@ -23,7 +24,7 @@ from tprimat.store import store
 from tprimat.store.naming import file_name
 from tprimat.text import plain
 
-TWIN = "counted once, as another log of the training in"
+_TWIN = "counted once, as another log of the training in"
 """Why a log is skipped whose name doesn't say that it is of another process: repetitions are never
 as alike.
 """
@@ -59,7 +60,7 @@ class LogImport:
     ) -> None:
         self.results: list[ImportedResult] = []
         self.skipped: list[SkippedFile] = []
-        self.errors: list[tuple[str, str | None, str]] = []
+        self.errors: list[NotRead] = []
         self._directory = directory
         self._label = label
         self._on_result = on_result
@@ -81,8 +82,8 @@ class LogImport:
         if source.named:
             self.errors.append(outcome)
         else:
-            path, _, reason = outcome[0].partition(": ")
-            self.skipped.append(SkippedFile(title, reason if title in path else outcome[0]))
+            reason = outcome.reason if title in outcome.place else outcome.problem
+            self.skipped.append(SkippedFile(title, reason))
 
     def save(self) -> None:
         """Save the runs collected from one directory."""
@@ -169,9 +170,11 @@ def merged(
         run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
         kept[place] = dataclasses.replace(same, run=run, notes=(*same.notes, *each.notes))
         reason = f"same run as {same.title}; missing fields were merged"
+        kind = ""
         if not (same.structured or PROCESS.sub("", same.title) == name):
-            reason = f"{TWIN} {same.title}"
-        skipped.append(SkippedFile(each.title, reason))
+            reason = f"{_TWIN} {same.title}"
+            kind = TWIN
+        skipped.append(SkippedFile(each.title, reason, kind))
     return [kept[index] for index in sorted(kept)]
 
 

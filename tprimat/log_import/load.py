@@ -9,7 +9,7 @@ import re
 import shlex
 import unicodedata
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -19,11 +19,12 @@ from tprimat.log_import import bundle, importer, sources
 from tprimat.log_import.extract import NOTHING_GIVEN, GivenValues, ImportedRun, completed
 from tprimat.log_import.inputs import STANDARD_INPUT, Log, named_files, read_small
 from tprimat.log_import.sources import LogSource
+from tprimat.notes import DESCRIPTION, LOST, NO_RESULT, RESULT, Note, skipped, with_texts
 from tprimat.redaction import PSEUDONYM, shown_paths
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.store import hosts, store
-from tprimat.text import counted, for_encoding, runnable
+from tprimat.text import for_encoding, runnable
 
 
 @dataclasses.dataclass
@@ -40,11 +41,11 @@ class Inputs:
     """
 
     files: list[Loaded] = dataclasses.field(default_factory=list)
-    notes: list[str] = dataclasses.field(default_factory=list)
+    notes: list[Note] = dataclasses.field(default_factory=list)
     errors: list[TensorPrimatError] = dataclasses.field(default_factory=list)
     hides: bool = True
     logs: set[str] = dataclasses.field(default_factory=set)
-    unread: list[tuple[set[str], str]] = dataclasses.field(default_factory=list)
+    unread: list[tuple[set[str], Note]] = dataclasses.field(default_factory=list)
 
     def status(self, status: ExitStatus) -> ExitStatus:
         """Return the exit status of a command that would exit with `status` had all names been
@@ -104,10 +105,18 @@ def load(
     every = {file.name: file for file in inputs.files}.values()
     inputs.files = _told_apart(list(_without_evidence(every, inputs)))
     # A file that is no result may have been read as a log.
-    logs_read = tuple(f"skipped: {name}: not" for name in inputs.logs)
-    inputs.notes = [note for note in inputs.notes if not note.startswith(logs_read)]
-    inputs.notes += [f"not read: {error.problem}" for error in inputs.errors]
+    inputs.notes = [note for note in inputs.notes if not _is_read_as_log(note, inputs.logs)]
+    for failed in inputs.errors:
+        inputs.notes.append(Note("not-read", {"problem": failed.problem}))
     return inputs
+
+
+def _is_read_as_log(note: Note, logs: Collection[str]) -> bool:
+    """Return whether a note says of a log that it is no result."""
+    files = note.fields.get("files")
+    if note.fields.get("kind") not in (NO_RESULT, LOST) or not isinstance(files, tuple):
+        return False
+    return all(file in logs for file in files)
 
 
 def keys(run: Run, is_packed: bool) -> set[tuple[object, ...]]:
@@ -144,7 +153,7 @@ def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loade
             if file.name not in inputs.logs or not keys(run, packed) & known
         )
         if len(runs) < len(file.runs):
-            inputs.notes.append(f"skipped: {file.name}: a result was made of it")
+            inputs.notes.append(skipped(file.name, "a result was made of it"))
         if runs:
             yield dataclasses.replace(file, runs=runs)
 
@@ -237,19 +246,14 @@ def _results(
         inputs.errors.append(error)
         return []
     # Beside logs, a JSON that isn't a result may be anything.
-    inputs.notes += notes if results else filter(LOST.match, notes)
+    for note in notes:
+        if results or note.fields.get("kind") == LOST:
+            inputs.notes.append(note)
     return [_hidden(_completed(file, given), inputs, are_results=True) for file in results] or None
 
 
-UNREAD = "skipped, possibly logs of a training script with results here"
-"""In the note on skipped logs."""
-
-LOST = re.compile(
-    r"skipped: .{1,9999}?: (?:not valid JSON: Input data was truncated|written by a newer|this"
-    r" result can't be loaded|"
-    r"can't be read|can't be unpacked|the process that read it was killed|this is .{1,200}, but)"
-)
-"""In the notes on files of a directory that are results or logs, and can't be loaded."""
+LOGS_UNREAD = "logs-unread"
+"""The code of the note on skipped logs."""
 
 _OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
 """How the name of a log or trace of benchmark.py ends."""
@@ -282,7 +286,7 @@ def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) 
     except UnreadableError as error:
         inputs.errors.append(error)
         return []
-    inputs.notes += map(named, found.notes)
+    inputs.notes += [with_texts(note, named) for note in found.notes]
     if not found.files:
         inputs.errors.append(
             UnreadableError(path, "no results or logs in it", heading="not-a-result")
@@ -301,12 +305,12 @@ def _load_logs(
     inputs: Inputs,
     beside: Sequence[Loaded] = (),
 ) -> None:
-    logs, skipped, errors = sources.log_sources(names, {file.name for file in beside})
+    logs, left_out, errors = sources.log_sources(names, {file.name for file in beside})
     # A result that can't be loaded has a note with its reason.
-    skipped = [item for item in skipped if item.reason != sources.RESULT]
+    left_out = [file for file in left_out if file.kind != RESULT]
     inputs.errors += errors
     if beside:
-        skipped = []
+        left_out = []
         live = []
         for file in beside:
             for run in file.runs:
@@ -321,11 +325,13 @@ def _load_logs(
         if isinstance(outcome, list):
             groups.setdefault(source.group, []).extend(outcome)
         elif source.named:
-            inputs.errors.append(UsageError(outcome[0], hint=outcome[1], heading=outcome[2]))
+            error = UsageError(outcome.problem, hint=outcome.hint, heading=outcome.heading)
+            inputs.errors.append(error)
         else:
-            inputs.notes.append(f"skipped: {outcome[0]}")
+            kind = LOST if outcome.is_lost else ""
+            inputs.notes.append(skipped(outcome.place, outcome.reason, kind))
     for runs in groups.values():
-        merged = importer.merged(runs, skipped)
+        merged = importer.merged(runs, left_out)
         of_title: dict[str, list[Run]] = {}
         for item in merged:
             of_title.setdefault(item.title, []).append(item.run)
@@ -333,18 +339,16 @@ def _load_logs(
             hashes = [file.sha256 for run in of_log if run.source for file in run.source.files]
             inputs.logs.add(title)
             inputs.files.append(_hidden(Loaded(title, hashes[0] or "", tuple(of_log)), inputs))
-    paths: dict[str, list[str]] = {}
-    for left_out in skipped:
-        paths.setdefault(left_out.reason, []).append(left_out.path)
-    for reason, (first, *more) in paths.items():
-        if more:
-            text = f"{first} and {len(more)} more: {reason}"
-        else:
-            text = f"{first}: {reason}"
-        # The description of a system is used: its logs have what it says.
-        if reason != sources.MLPERF_SYSTEM:
-            text = f"skipped: {text}"
-        inputs.notes.append(text)
+    paths: dict[tuple[str, str], list[str]] = {}
+    for unused in left_out:
+        paths.setdefault((unused.reason, unused.kind), []).append(unused.path)
+    for (reason, kind), (first, *more) in paths.items():
+        shown = f"{first} and {len(more)} more" if more else first
+        note = skipped(shown, reason, kind)
+        if kind == DESCRIPTION:
+            # It is used: its logs have what it says.
+            note = Note("read-with-logs", {"file": shown, "why": reason})
+        inputs.notes.append(note)
 
 
 def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[LogSource]:
@@ -385,14 +389,14 @@ def _without_own(logs: list[LogSource], live: Sequence[Loaded]) -> list[LogSourc
     return others
 
 
-def _how_to_read(logs: Sequence[LogSource], names: Sequence[str]) -> str:
+def _how_to_read(logs: Sequence[LogSource], names: Sequence[str]) -> Note:
     """Return how many logs are left unread, and the command that compares them too."""
     paths = [Path(log.paths[0]) for log in logs]
     patterns = list(dict.fromkeys(f"{path.parent}/*{path.suffix}" for path in paths))
     rest = " …" if len(patterns) > MOST_PATTERNS else ""
     words = shlex.join([*names, *patterns[:MOST_PATTERNS]])
     command = runnable(f"./compare_results.py {words}{rest}")
-    return f"{counted(len(logs), 'file')} {UNREAD}; to compare the logs too: {command}"
+    return Note(LOGS_UNREAD, {"logs": len(logs), "command": command})
 
 
 def _digest(path: str) -> str | None:
@@ -404,8 +408,8 @@ def _digest(path: str) -> str | None:
 
 def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> sources.Outcome:
     """Return what was read from a source, or why nothing was, with other names of files."""
-    if isinstance(outcome, tuple):
-        return named(outcome[0]), *outcome[1:]
+    if isinstance(outcome, sources.NotRead):
+        return outcome._replace(problem=named(outcome.problem), place=named(outcome.place))
     trainings = []
     for training in outcome:
         run = moved(training.run, named)

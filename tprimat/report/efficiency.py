@@ -14,6 +14,7 @@ from tprimat.checks.settings import agree
 from tprimat.compare import Comparison
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.systems import device
+from tprimat.notes.catalogue import words
 from tprimat.report.blocks import Block, Distinct, Document, Headline, Paragraph, Table, notes
 from tprimat.settings.rows import LEDGER
 from tprimat.units import UNKNOWN
@@ -41,7 +42,7 @@ def efficiency_tables(comparison: Comparison) -> list[EfficiencyTable]:
             if system.exclusion is not None:
                 reason = f"excluded: {system.exclusion.text}"
             elif not system.valid_runs:
-                reason = system.why_untimed.removeprefix("has ")
+                reason = words(system.why_untimed)
             price = comparison.prices.get(system.name)
             columns = efficiencies(comparison, system)
             tables.append(EfficiencyTable(system.name, model.title, price, columns, reason))

@@ -14,7 +14,8 @@ from tprimat.compare import Caveat, Comparison, Group, ModelComparison, SystemRe
 from tprimat.compare.caveats import CODES
 from tprimat.compare.speedup import kind_of_device
 from tprimat.compare.systems import device_name
-from tprimat.report import explain, tables, target, verdict
+from tprimat.notes.catalogue import sentence
+from tprimat.report import explain, rates, tables, target, verdict
 from tprimat.report.blocks import (
     DETAIL,
     Blocks,
@@ -84,21 +85,23 @@ def _brief(answer: Answer) -> str:
     leaders = group.leaders
     if leaders is not None:
         short = _short_names(group.systems)
-        certainty = answer.verdict.certainty.removesuffix(": run-to-run variation unknown")
+        certainty = answer.verdict.certainty
+        if answer.verdict.standing == "unknown" and leaders.ratio is not None:
+            certainty = verdict.measured(leaders, leaders.ratio)
         text = f"{short[leaders.system.name]} vs {short[leaders.baseline.name]} {certainty}"
         for finding in (*leaders.system.findings, *leaders.baseline.findings):
             if finding.rule == "synthetic-data" and "mock" in finding.text:
                 return f"{text}; probably mock data"
         return text
     if len(group.systems) > 1:
-        reason = re.sub(r" [(][^()]{1,200}[)]$", "", group.pairs[0].reason or "")
-        return f"{len(group.systems)} systems: {reason}"
+        reasons = map(verdict.in_brief, group.pairs[0].reasons)
+        return f"{len(group.systems)} systems: {sentence(reasons)}"
     (system,) = group.systems
     text = f"only {system.name}"
     if system.exclusion:
         return f"{text}; {system.exclusion.text}"
     if system.value("avg_step_time_seconds") is None:
-        return f"{text}, which {system.why_untimed}"
+        return f"{text}, which {rates.why_untimed(system)}"
     if system.value(RATE):
         return f"{text}, {rate_of(system)} {rate_unit([system])}"
     return text
@@ -391,7 +394,7 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
     of_keys: dict[tuple[str, str], Caveat] = {}
     for answer in answers:
         for caveat in answer.verdict.caveats:
-            key = (caveat.code, caveat.text)
+            key = (caveat.code, sentence(caveat.notes))
             of_keys.setdefault(key, caveat)
             titles.setdefault(key, []).append(answer.group.title)
     ordered = list(of_keys)

@@ -14,6 +14,7 @@ from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.caveats import CODES
 from tprimat.compare.cost import PairCost, cost, efficiencies
+from tprimat.notes.catalogue import sentence
 from tprimat.report import costs, explain
 from tprimat.report.blocks import Distinct, Inline, Paragraph, Strong
 from tprimat.report.page.markup import Control, Parts
@@ -339,8 +340,9 @@ def _of_code(caveats: Sequence[tuple[Answer, Caveat]], answers: int) -> Chip:
     for answer, caveat in caveats:
         if caveat.severity == "warning":
             style = "warn"
-        bare[caveat.text] = None
-        texts[f"{answer.title}: {caveat.text}"] = None
+        text = sentence(caveat.notes)
+        bare[text] = None
+        texts[f"{answer.title}: {text}"] = None
     label = _label(caveats[0][1])
     if answers > 1 and len(caveats) > 1:
         label += f" ({len(caveats)} models)"
@@ -359,7 +361,7 @@ def _label(caveat: Caveat) -> str:
     """
     words = caveat.code.replace("disturbed", "other-programs-were-running").split("-")
     for mark in ("; ", " (", ": ", ", "):
-        start = caveat.text.partition(mark)[0]
+        start = sentence(caveat.notes).partition(mark)[0]
         if len(start) <= LONGEST_CHIP and any(word[:5] in start for word in words):
             return capitalized(start)
     return capitalized(" ".join(words).replace("bf16", "BF16"))

@@ -14,6 +14,7 @@ from tprimat.analysis.intervals import level
 from tprimat.compare import Pair, RunResult
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import is_of_blocks, over_runs
+from tprimat.notes.catalogue import sentence
 from tprimat.report.blocks import Content, Inline, Link, Paragraph, Table
 from tprimat.report.efficiency import figure as efficiency_figure
 from tprimat.report.page.markup import Control, Fold, Part, Parts
@@ -121,7 +122,7 @@ def _pair(view: View, pair: Pair) -> list[Content]:
     ]
     name = f"{system.name} vs {baseline.name}"
     if pair.ratio is None:
-        return [name, units.UNKNOWN, [pair.reason or "", *links]]
+        return [name, units.UNKNOWN, [sentence(pair.reasons), *links]]
     how = (
         f"{rate(pair.system.value(RATE))} / {rate(pair.baseline.value(RATE))}"
         f" {rate_unit([pair.system, pair.baseline])}"

@@ -19,6 +19,7 @@ from tprimat.analysis import stats
 from tprimat.analysis.intervals import between_run_interval
 from tprimat.analysis.token_rates import NO_RATE
 from tprimat.compare import RunResult, SystemResult
+from tprimat.notes.catalogue import words
 from tprimat.report import tables
 from tprimat.report.rates import (
     RATE,
@@ -232,7 +233,7 @@ def _bar(system: SystemResult, value: float | None, text: str, bounds: Bounds | 
 def why_no_rate(system: SystemResult) -> str:
     """Return why a system has no bar."""
     if system.value(STEP_TIME) is None:
-        return system.why_untimed.removeprefix("has ")
+        return words(system.why_untimed)
     if system.exclusion is not None:
         return f"excluded: {system.exclusion.text}"
     return next(
