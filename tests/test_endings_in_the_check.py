@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from made_endings import FORMATS, RECORDERS
 from made_gate import RUNS, TITLES, check, of_log, of_recorder, row, table
-from stored_runs import text_of
 
 from tprimat.report import json_values
 from tprimat.report import regression as report
@@ -60,7 +59,7 @@ def held(source, side, folder):
         assert values["keep_as_baseline"] is right[2]
         assert (values["why_no_baseline"] is None) is right[2]
         assert (report.next_step(found) == KEEP) is right[2]
-        told = " ".join((text_of(said), *report.caveat_texts(found)))
+        told = " ".join((said.text, *report.caveat_texts(found)))
         assert CAUSES.get(ending, "") in told.lower(), (ending, count, told)
         if right is AT_BEST:
             assert any(f"({side}): " in text for text in report.caveat_texts(found)), (

@@ -109,7 +109,6 @@ def capped(share, samples=10, *codes):
     )
 
 
-PRECISION = "is unknown and could explain the difference"
 TUNED_ELSEWHERE = (
     note(
         "tuning", efforts=("A had settings tuned on AMD Instinct MI300X", "B had 7 tuning trials")

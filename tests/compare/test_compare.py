@@ -6,7 +6,7 @@ import statistics
 import msgspec
 import pytest
 from made_runs import H100, MI300X, SMALL, comparison, failed_run, make_run, shape
-from stored_runs import reason_of, texts_of
+from stored_runs import note, reason_of, texts_of
 
 from tprimat.analysis import summary
 from tprimat.compare import Loaded, compare, figures
@@ -368,15 +368,15 @@ class TestCopies:
         packed = msgspec.structs.replace(run, step_times=array.array("d", run.step_times))
         result = comparison(run, packed)
         assert len(result.models[0].systems[0].runs) == 1
-        assert texts_of(result.notes) == (
-            "results/file_2.json contains the same run as results/file_1.json; counted once",
+        assert result.notes == (
+            note("run-again", file="results/file_2.json", other="results/file_1.json"),
         )
 
     def test_a_copy_in_another_folder_counts_once(self):
         result = comparison(make_run(), make_run())
         assert len(result.models[0].systems[0].runs) == 1
-        assert texts_of(result.notes) == (
-            "results/file_2.json contains the same run as results/file_1.json; counted once",
+        assert result.notes == (
+            note("run-again", file="results/file_2.json", other="results/file_1.json"),
         )
 
     def test_one_measurement_under_two_setups_is_said(self):

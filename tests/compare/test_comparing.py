@@ -21,12 +21,6 @@ from tprimat.results.run import Environment, ModelConfig
 package = importlib.import_module("tprimat.compare")
 
 AMD = {"device": MI300X, "stack": "rocm"}
-COPY = "contains the same run as {}; counted once"
-TWICE = (
-    "contain identical step times under different configurations: they are copies of one"
-    " measurement and cannot be compared"
-)
-WRONG = "contains a run of {} with other step times: one of the two is wrong"
 BLOCK = (Entry(kind="training", start=0, duration=99.0, first_step=1, last_step=60),)
 
 

@@ -19,7 +19,6 @@ from tprimat.errors import UsageError
 from tprimat.results.run import Source
 
 AMD = {"device": MI300X, "stack": "rocm"}
-STATED = note("prices-given", source="no source given", date="undated")
 
 
 def priced(runs, *arguments, **options):
