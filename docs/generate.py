@@ -656,10 +656,10 @@ def _parser_of(name: str) -> argparse.ArgumentParser:
 
 NOTES_TEXT = """# Notes
 
-What is known or doubted about a run, and what a check finds, has a code. In a result, `notes` has the code and its
-fields, and `warnings` the sentence; in Python, `run.notes` and `run.warnings`. With `--json`, a finding has them as
-`text_code` and `text`, and its explanations as `explanation_codes` and `explanations`. Scripts compare codes: sentences
-may be reworded.
+What is known or doubted about a run, a comparison or a check has a code. In a result, `notes` has the code and its
+fields, and `warnings` the sentence; in Python, `run.notes` and `run.warnings`. `--json` of compare has
+[codes beside its sentences](report.md#json-and-markdown); a finding has them as `text_code` and `text`, and its
+explanations as `explanation_codes` and `explanations`. Scripts compare codes: sentences may be reworded.
 
 | severity | meaning |
 |---|---|
@@ -668,7 +668,8 @@ may be reworded.
 | info | it explains them |
 
 A field in braces is replaced by its value; text in square brackets appears only if its fields are known. A sentence
-that has no code of its own has the code `text`.
+that begins with a system's name and a colon has the field `system`. A sentence that has no code of its own has the
+code `text`.
 
 | code | severity | sentence | what to do |
 |---|---|---|---|

@@ -19,6 +19,8 @@ from tprimat.compare.regression import RegressionCheck, check_regression
 from tprimat.compare.threshold import parse
 from tprimat.log_import import load
 from tprimat.log_import.given import GivenValues
+from tprimat.notes.catalogue import sentence
+from tprimat.report.json_values import regression_values
 from tprimat.results.run import GpuInfo, ModelConfig, Run
 
 RUNS = 3
@@ -123,7 +125,12 @@ def check(source: Source, ending: str, side: str, count: int, folder: Path) -> R
 def row(found: RegressionCheck) -> Row:
     """Return what a check says."""
     (one,) = found.checks
-    return Row(one.answer, check_status(found), found.why_no_baseline is None, one.text)
+    return Row(
+        one.answer,
+        check_status(found),
+        regression_values(found)["keep_as_baseline"],
+        sentence(one.notes),
+    )
 
 
 def check_status(found: RegressionCheck) -> tuple[int, int]:

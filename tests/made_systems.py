@@ -88,7 +88,7 @@ def system(
 
 def pair_of(baseline: SystemResult, other: SystemResult, *entries: Entry, **fields: object) -> Pair:
     """A pair whose settings differ as stated."""
-    known: dict = {"ratio": None, "reason": None, "training": TrainingMatch(None, (), None)}
+    known: dict = {"ratio": None, "reasons": (), "training": TrainingMatch(None, (), None)}
     return Pair(
         baseline,
         other,

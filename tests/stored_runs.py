@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from tprimat.compare.curves import Remark
 from tprimat.notes import OBSERVED, Note
-from tprimat.notes.catalogue import note_of, words
+from tprimat.notes.catalogue import note_of, sentence, words
 from tprimat.results.account import Timing
 from tprimat.results.run import (
     SERIES,
@@ -86,3 +87,31 @@ def findings_of(run: Run) -> tuple[Note, ...]:
 def sentences_of(told: Sequence[Note | str]) -> list[str]:
     """What is told of a run as sentences."""
     return [words(item) if isinstance(item, Note) else item for item in told]
+
+
+def text_of(told) -> str:
+    """The sentence of a note, of notes, or of a caveat or a reason that has some."""
+    if told is None:
+        return ""
+    if isinstance(told, Note):
+        return words(told)
+    if isinstance(told, Remark):
+        return ": ".join(filter(None, (words(told.note), sentence(told.why))))
+    for name in ("reasons", "notes", "note"):
+        told = getattr(told, name, told)
+    return text_of(told) if isinstance(told, Note) else sentence(told)
+
+
+def texts_of(told: Sequence) -> tuple[str, ...]:
+    """The sentence of each note; of notes that are told together, one sentence."""
+    return tuple(map(text_of, told))
+
+
+def reason_of(judged) -> str | None:
+    """The sentence of why there is no ratio; None if there is one."""
+    return sentence(judged.reasons) or None
+
+
+def note(code: str, **fields) -> Note:
+    """A note of this code with these fields."""
+    return Note(code, fields)

@@ -30,6 +30,7 @@ from tprimat.compare import Loaded, Ratio, compare
 from tprimat.log_import.extract import extract
 from tprimat.log_import.given import GivenValues
 from tprimat.log_import.inputs import Log
+from tprimat.notes.catalogue import sentence
 from tprimat.results.run import Run
 
 SAMPLES = ROOT.parent / "shared" / "samples" / "mlperf"
@@ -112,7 +113,7 @@ def ratio(first: Sequence[Run], second: Sequence[Run]) -> Ratio:
     ]
     (pair,) = compare(files).pairs
     if pair.ratio is None:
-        raise ValueError(pair.reason)
+        raise ValueError(sentence(pair.reasons))
     return pair.ratio
 
 

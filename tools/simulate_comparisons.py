@@ -57,13 +57,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tprimat import read
 from tprimat.analysis.segments import find_segments
 from tprimat.analysis.summary import summarize
-from tprimat.compare import TOLD_APART, compare
+from tprimat.compare import compare
 from tprimat.compare.regression import check_regression
 from tprimat.compare.result import Pair, RunResult
 from tprimat.compare.speedup import difference
 from tprimat.compare.threshold import parse
 from tprimat.errors import ExitStatus
 from tprimat.log_import.load import load
+from tprimat.notes.catalogue import words
 from tprimat.report.verdict import report
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import SERIES, Environment, GpuInfo, Run, TrainingConfig
@@ -768,7 +769,7 @@ def print_splits(systems: int, random: np.random.Generator, samples: Path | None
         )
         several = [len(system.runs) for system in together if len(system.runs) > 1]
         if several:
-            split = [note for note in notes if TOLD_APART in note]
+            split = [words(note) for note in notes if note.code == "compared-apart"]
             where = folder.relative_to(samples or folder)
             print(
                 f"| {where}: {len(several)} systems of {sum(several)} runs |"

@@ -22,12 +22,15 @@ from tprimat.analysis.efficiency import Options
 from tprimat.analysis.run_account import account_of
 from tprimat.catalog import shapes
 from tprimat.catalog.gpus import PRECISIONS
+from tprimat.checks import Severity
 from tprimat.checks.compute import Mode
-from tprimat.compare import Caveat, Pair, cost
+from tprimat.compare import Pair, cost
 from tprimat.compare import compare as compare_files
 from tprimat.errors import TensorPrimatError, UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
+from tprimat.notes import Note
+from tprimat.notes.catalogue import safe_sentences, sentence, words
 from tprimat.read import mapped
 from tprimat.report import document, json_values, notebook, steps, terminal, verdict
 from tprimat.results.account import Account
@@ -50,11 +53,16 @@ class Results:
 
     Attributes:
         files: results and logs, each with its name, SHA-256 and runs.
-        notes: what was skipped in directories, and why.
+        note_codes: what was skipped in directories, and why: codes with fields.
     """
 
     files: tuple[Loaded, ...]
-    notes: tuple[str, ...] = ()
+    note_codes: tuple[Note, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was skipped in directories, and why."""
+        return tuple(map(words, self.note_codes))
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -85,6 +93,23 @@ class Results:
 
     def _repr_html_(self) -> str:
         return notebook.systems(self._comparison._report.comparison)
+
+
+@dataclasses.dataclass(frozen=True)
+class Caveat:
+    """Something that a reader of an answer must know.
+
+    Attributes:
+        code: what it is about, the same in all outputs.
+        severity: "warning" if it could change the decision, "info" if it couldn't.
+        text: a sentence without its period.
+        notes: what the sentence tells, as codes with fields.
+    """
+
+    code: str
+    severity: Severity
+    text: str
+    notes: tuple[Note, ...]
 
 
 class Comparison:
@@ -152,10 +177,12 @@ class Comparison:
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """What could change the decision, each with `code`, `severity` and `text`, the weightiest
-        first.
-        """
-        return self._answer.verdict.caveats
+        """What could change the decision, the weightiest first."""
+        told = []
+        for caveat in self._answer.verdict.caveats:
+            text = sentence(caveat.notes)
+            told.append(Caveat(caveat.code, caveat.severity, text, caveat.notes))
+        return tuple(told)
 
     def steps(self) -> pandas.DataFrame:
         """Return one row per system, run and step, with the columns of docs/python.md.
@@ -329,16 +356,15 @@ def compare(
         _check_precision(name)
     _check("mode", mode, mode in get_args(Mode), f"one of {', '.join(get_args(Mode))}")
     files = [file for results in loaded for file in results.files]
-    notes = [note for results in loaded for note in results.notes]
+    notes = [note for results in loaded for note in results.note_codes]
     comparison = compare_files(
         files, reference=reference, model=model, notes=notes, mode=mode, options=options
     )
     if cost_per_gpu_hour:
         words = [f"{name}={price}" for name, price in cost_per_gpu_hour.items()]
-        shown = len(comparison.notes) + 1
-        comparison = cost.with_prices(comparison, words)
-        if doubts := comparison.notes[shown:]:
-            raise UsageError(f"--cost: {doubts[0]}", heading="wrong-cost")
+        comparison, doubts = cost.with_prices(comparison, words)
+        if doubts:
+            raise UsageError(f"--cost: {safe_sentences(doubts)[0]}", heading="wrong-cost")
     return Comparison(verdict.report(comparison))
 
 
@@ -364,7 +390,7 @@ def _loaded(paths: Sequence[StrPath | Iterable[StrPath]], given: GivenValues) ->
     for error in inputs.errors:
         raise error
     if not inputs.files:
-        skipped = f" ({inputs.notes[0]})" if inputs.notes else ""
+        skipped = f" ({words(inputs.notes[0])})" if inputs.notes else ""
         raise UsageError(
             f"no results or logs in {', '.join(names) or 'no paths'}{skipped}", heading="no-results"
         )

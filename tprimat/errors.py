@@ -103,7 +103,12 @@ class UsageError(TensorPrimatError):
 
 
 class UnreadableError(TensorPrimatError):
-    """A file, as the user named it, can't be read, or not from a line of it on (counted from 1)."""
+    """A file, as the user named it, can't be read, or not from a line of it on (counted from 1).
+
+    Attributes:
+        place: the file, with the line if it has one.
+        is_lost: whether the file is a result or a log all the same, whose values are lost.
+    """
 
     def __init__(
         self,
@@ -113,10 +118,17 @@ class UnreadableError(TensorPrimatError):
         heading: str,
         line: int | None = None,
         hint: str | None = None,
+        is_lost: bool = False,
     ) -> None:
-        place = f"{path}:{line}" if line is not None else f"{path}"
-        super().__init__(f"{place}: {message}", heading=heading, hint=hint)
+        self.place = redacted(f"{path}:{line}" if line is not None else f"{path}")
+        super().__init__(f"{self.place}: {message}", heading=heading, hint=hint)
         self.path = path
+        self.is_lost = is_lost
+
+    @property
+    def reason(self) -> str:
+        """The problem and the hint, without the place."""
+        return self.message.removeprefix(f"{self.place}: ")
 
 
 class NotComparableError(TensorPrimatError):

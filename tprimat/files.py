@@ -78,10 +78,10 @@ def unreadable(path: Path | str, error: OSError | ValueError | MemoryError) -> U
         return UnreadableError(
             path, "reading it needs more memory than there is", heading="unreadable-file"
         )
-    why = f"can't be read: {getattr(error, 'strerror', None) or error}"
     if isinstance(error, FileNotFoundError):
-        why = "no such file or directory"
-    return UnreadableError(path, why, heading="unreadable-file")
+        return UnreadableError(path, "no such file or directory", heading="unreadable-file")
+    why = f"can't be read: {getattr(error, 'strerror', None) or error}"
+    return UnreadableError(path, why, heading="unreadable-file", is_lost=True)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -155,16 +155,6 @@ def each_once(texts: Iterable[tuple[str, str]], every: int) -> list[str]:
     ]
 
 
-def by_reason(texts: Sequence[str]) -> list[str]:
-    """Return notes, with one for all files that are skipped for the same reason."""
-    skipped = []
-    for text in texts:
-        if text.startswith("skipped: "):
-            skipped.append(text.removeprefix("skipped: ").partition(": ")[::2])
-    reasons = [f"skipped: {text}" for text in each_once(skipped, 0)]
-    return [*reasons, *(text for text in texts if not text.startswith("skipped: "))]
-
-
 def suggestion(
     name: str, known: Sequence[str], otherwise: str, *, most: int = 1, cutoff: float = 0.6
 ) -> str:

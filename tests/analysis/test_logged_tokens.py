@@ -6,6 +6,7 @@ import random
 
 import msgspec
 import pytest
+from stored_runs import text_of
 
 from tprimat import read
 from tprimat.analysis.summary import summarize
@@ -97,5 +98,5 @@ def test_other_tokens_per_step_are_a_caveat(factor, named):
             )
         )
     (model,) = compare(runs).models
-    caveats = [caveat.text for group in model.groups for caveat in group.caveats]
+    caveats = [text_of(caveat) for group in model.groups for caveat in group.caveats]
     assert any("tokens per step differ" in text and "800,000" in text for text in caveats) is named

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run
 from made_systems import finding_of, pair_of, result, segment, system, value
-from stored_runs import notes_of, series
+from stored_runs import note, notes_of, series, text_of
 
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import UNLIKE_BLOCKS
@@ -19,7 +19,7 @@ from tprimat.checks.compute import Entry
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare import caveats as module
 from tprimat.compare import setting_caveats
-from tprimat.compare.caveats import CODES, OF_ONE, caveats, incomplete_text
+from tprimat.compare.caveats import CODES, OF_ONE, caveats, incomplete
 from tprimat.notes import TEXT, Note
 from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance, Preflight
@@ -36,7 +36,7 @@ OLD_CPU, NEW_CPU = (Environment(cpu_instructions=each) for each in (("avx2",), (
 
 
 def told(systems, pairs=()):
-    return [(each.code, each.severity, each.text) for each in caveats(systems, pairs)]
+    return [(each.code, each.severity, each.notes) for each in caveats(systems, pairs)]
 
 
 def of(*runs, name="A", **fields):
@@ -109,8 +109,11 @@ def capped(share, samples=10, *codes):
     )
 
 
-PRECISION = "is unknown and could explain the difference"
-TUNED_ELSEWHERE = "A had settings tuned on AMD Instinct MI300X and B had 7 tuning trials"
+TUNED_ELSEWHERE = (
+    note(
+        "tuning", efforts=("A had settings tuned on AMD Instinct MI300X", "B had 7 tuning trials")
+    ),
+)
 LONG = "one batch from its start hook to its end hook, and more of it"
 
 
@@ -121,28 +124,48 @@ LONG = "one batch from its start hook to its end hook, and more of it"
         # The precision.
         (
             [make_run(precision=None), make_run()],
-            ("precision-unknown", "warning", f"precision of A {PRECISION}"),
+            (
+                "precision-unknown",
+                "warning",
+                (note("precisions-unknown", whose="A", systems=("A",)),),
+            ),
         ),
         (
             [make_run(precision=None), make_run(), make_run(precision=None)],
-            ("precision-unknown", "warning", f"precision of A and C {PRECISION}"),
+            (
+                "precision-unknown",
+                "warning",
+                (note("precisions-unknown", whose="A and C", systems=("A", "C")),),
+            ),
         ),
         (
             [make_run(precision=None)] * 3 + [make_run()],
-            ("precision-unknown", "warning", f"precision of 3 of 4 systems {PRECISION}"),
+            (
+                "precision-unknown",
+                "warning",
+                (note("precisions-unknown", whose="3 of 4 systems", systems=("A", "B", "C")),),
+            ),
         ),
         (
             [make_run(precision=None)] * 2,
-            ("precision-unknown", "warning", f"precision {PRECISION}"),
+            ("precision-unknown", "warning", (note("precisions-unknown"),)),
         ),
         (
             [make_run(precision=None), make_run(**CPU, precision=None)],
-            ("precision-unknown", "warning", f"precision of A {PRECISION}"),
+            (
+                "precision-unknown",
+                "warning",
+                (note("precisions-unknown", whose="A", systems=("A",)),),
+            ),
         ),
         ([make_run(**CPU, precision=None)] * 2,),
         (
             [make_run(), make_run(precision="fp8"), make_run(), make_run(precision="fp16")],
-            ("precision-differs", "warning", "precision differs: BF16 vs FP8 vs FP16"),
+            (
+                "precision-differs",
+                "warning",
+                (note("precisions-differ", precisions=("BF16", "FP8", "FP16"), described=None),),
+            ),
         ),
         ([make_run(), make_run(**CPU, precision="fp32")],),
         (
@@ -151,8 +174,13 @@ LONG = "one batch from its start hook to its end hook, and more of it"
                 "precision-differs",
                 "warning",
                 (
-                    "precision differs: FP8 vs BF16 vs FP16 (FP8 and FP16 from the system"
-                    " description, not the log)"
+                    (
+                        note(
+                            "precisions-differ",
+                            precisions=("FP8", "BF16", "FP16"),
+                            described="FP8 and FP16",
+                        ),
+                    )
                 ),
             ),
         ),
@@ -161,13 +189,17 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "precision-source",
                 "info",
-                "precision FP8 is from the system description, not the log",
+                (note("precision-described", described="FP8"),),
             ),
         ),
         ([described("fp8", "delayed"), described("fp8", None)],),
         (
             [described(None), make_run()],
-            ("precision-unknown", "warning", f"precision of A {PRECISION}"),
+            (
+                "precision-unknown",
+                "warning",
+                (note("precisions-unknown", whose="A", systems=("A",)),),
+            ),
         ),
         # Where model and GPUs are from.
         (
@@ -175,19 +207,19 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "model-source",
                 "info",
-                "model from the name of the log's directory of A, not the log",
+                (note("model-guessed", systems=("A",)),),
             ),
         ),
         (
             [make_run(notes=MODEL_FROM_DIRECTORY)] * 2,
-            ("model-source", "info", "model from the name of the log's directory, not the log"),
+            ("model-source", "info", (note("model-guessed"),)),
         ),
         (
             [make_run(notes=FROM_NAMES), warned(), make_run(notes=FROM_NAMES)],
             (
                 "gpu-source",
                 "info",
-                "GPUs of A and C inferred from the names of the platform and of the log's files",
+                (note("gpu-guessed", systems=("A", "C")),),
             ),
         ),
         (
@@ -195,13 +227,13 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "gpu-source",
                 "info",
-                "GPUs inferred from the names of the platform and of the log's files",
+                (note("gpu-guessed"),),
             ),
         ),
         # What a step time covers.
         (
             [covering("b"), covering("b"), covering("a"), covering("c")],
-            ("timer-differs", "warning", "step timers differ: b vs a"),
+            ("timer-differs", "warning", (note("timers-differ", timers=("b", "a")),)),
         ),
         ([covering("b"), covering(None), covering("b")],),
         (
@@ -209,7 +241,12 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "timer-differs",
                 "warning",
-                "step timers differ: batch without data wait vs whole step with data wait",
+                (
+                    note(
+                        "timers-differ",
+                        timers=("batch without data wait", "whole step with data wait"),
+                    ),
+                ),
             ),
         ),
         (
@@ -217,16 +254,33 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "timer-differs",
                 "warning",
-                f"step timers differ: {'word ' * 8}1234 vs {'word ' * 8}…",
+                (
+                    note(
+                        "timers-differ",
+                        timers=(
+                            "word word word word word word word word 1234",
+                            "word word word word word word word word …",
+                        ),
+                    ),
+                ),
             ),
         ),
         (
             [covering("one, two" + " three" * 7), covering("one, two; three" + " four" * 6)],
-            ("timer-differs", "warning", "step timers differ: one vs one"),
+            ("timer-differs", "warning", (note("timers-differ", timers=("one", "one")),)),
         ),
         (
             [covering("one, two" + " three" * 6), covering("one, two; three" + " four" * 6)],
-            ("timer-differs", "warning", f"step timers differ: one, two{' three' * 6} vs one"),
+            (
+                "timer-differs",
+                "warning",
+                (
+                    note(
+                        "timers-differ",
+                        timers=("one, two three three three three three three", "one"),
+                    ),
+                ),
+            ),
         ),
         # A CPU without BF16.
         (
@@ -234,7 +288,7 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "bf16-emulated",
                 "warning",
-                "this CPU has no BF16 instructions; BF16 is emulated in software and slow",
+                (note("bf16-emulated"),),
             ),
         ),
         (
@@ -250,10 +304,7 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "batch-differs",
                 "warning",
-                (
-                    "global batch differs: 64 vs unknown vs 128 vs 256 sequences; compare tokens/s,"
-                    " not step time"
-                ),
+                ((note("batches-differ", batches=("64", "unknown", "128", "256"), unit="tokens"),)),
             ),
         ),
         # Tuning.
@@ -267,24 +318,59 @@ LONG = "one batch from its start hook to its end hook, and more of it"
                 "tuning",
                 "info",
                 (
-                    "A had 1 tuning trial (1 min 30 s), B had 0 tuning trials and C had 3 tuning"
-                    " trials"
+                    (
+                        note(
+                            "tuning",
+                            efforts=(
+                                "A had 1 tuning trial (1 min 30 s)",
+                                "B had 0 tuning trials",
+                                "C had 3 tuning trials",
+                            ),
+                        ),
+                    )
                 ),
             ),
         ),
         (
             [tuned(MI300X, trials=2), tuned(trials=7)],
-            ("tuning-differs", "warning", TUNED_ELSEWHERE),
+            (
+                "tuning-differs",
+                "warning",
+                (
+                    note(
+                        "tuning",
+                        efforts=(
+                            "A had settings tuned on AMD Instinct MI300X",
+                            "B had 7 tuning trials",
+                        ),
+                    ),
+                ),
+            ),
         ),
         (
             [make_run(), tuned(trials=7, seconds=0.0)],
-            ("tuning-differs", "warning", "A had no tuning and B had 7 tuning trials"),
+            (
+                "tuning-differs",
+                "warning",
+                (note("tuning", efforts=("A had no tuning", "B had 7 tuning trials")),),
+            ),
         ),
         # What telemetry saw.
         (
             [seen("thermal", "xid"), seen("link-errors", "xid")],
-            ("throttled", "warning", "A: it is thermal"),
-            ("device-errors", "warning", "A: it is xid; B: it is xid"),
+            (
+                "throttled",
+                "warning",
+                (note("telemetry-event", kind="thermal", event="it is thermal", system="A"),),
+            ),
+            (
+                "device-errors",
+                "warning",
+                (
+                    note("telemetry-event", kind="xid", event="it is xid", system="A"),
+                    note("telemetry-event", kind="xid", event="it is xid", system="B"),
+                ),
+            ),
         ),
         ([seen("thermal", severity="info"), seen("unheard-of")],),
         (
@@ -292,7 +378,7 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "at-power-cap",
                 "info",
-                "clock limited by the power cap (share of readings): A 50%; C 75%",
+                (note("at-power-cap", shares=("A 50%", "C 75%")),),
             ),
         ),
         ([capped(0.9, None), capped(0.9, 10, "power-cap")],),
@@ -304,7 +390,7 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "slow-device",
                 "warning",
-                "slower than the other GPUs in the preflight: GPU 3 and GPU 5 of A; GPU 1 of C",
+                (note("slow-devices", devices=("GPU 3 and GPU 5 of A", "GPU 1 of C")),),
             ),
         ),
         # The CPU in other hands.
@@ -314,8 +400,15 @@ LONG = "one batch from its start hook to its end hook, and more of it"
                 "disturbed",
                 "warning",
                 (
-                    "other programs used up to 23% of the CPU and the hypervisor used up to 30% of"
-                    " the CPU during the measurement"
+                    (
+                        note(
+                            "cpu-used-by-others",
+                            users=(
+                                "other programs used up to 23% of the CPU",
+                                "the hypervisor used up to 30% of the CPU",
+                            ),
+                        ),
+                    )
                 ),
             ),
         ),
@@ -324,7 +417,7 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "disturbed",
                 "warning",
-                "the hypervisor used up to 5% of the CPU during the measurement",
+                (note("cpu-used-by-others", users=("the hypervisor used up to 5% of the CPU",)),),
             ),
         ),
         ([busy(0.05, 0.05), busy(0.01)],),
@@ -334,7 +427,7 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "no-steady-state",
                 "warning",
-                "each log has a single averaged record, which may include warm-up",
+                (note("single-record-each"),),
             ),
         ),
         (
@@ -342,13 +435,20 @@ LONG = "one batch from its start hook to its end hook, and more of it"
             (
                 "no-steady-state",
                 "warning",
-                "the log of A and C has a single averaged record, which may include warm-up",
+                (note("single-record", systems=("A", "C")),),
             ),
         ),
         # Runs that broke off.
         (
             [make_run(status="incomplete"), make_run(), make_run(status="failed", steps=59)],
-            ("incomplete", "warning", "A: incomplete; C: failed"),
+            (
+                "incomplete",
+                "warning",
+                (
+                    note("no-run-finished", outcome="incomplete", system="A"),
+                    note("no-run-finished", outcome="failed", system="C"),
+                ),
+            ),
         ),
     ],
 )
@@ -410,7 +510,7 @@ CAPTION = "the result may include warm-up"
         ((spread(100, 101), B),),
         (
             (spread(100, 101), system("B", *[result()] * 3)),
-            ("few-runs", "warning", "only two runs per system, so the confidence interval is wide"),
+            ("few-runs", "warning", (note("few-runs"),)),
         ),
         ((spread(100, 101, 102), system("B", *[result()] * 3)),),
         # Contradictions.
@@ -430,7 +530,15 @@ CAPTION = "the result may include warm-up"
                     ),
                 ),
             ),
-            ("contradiction", "warning", "A: x; A: y; B: z"),
+            (
+                "contradiction",
+                "warning",
+                (
+                    note("text", text="x", system="A"),
+                    note("text", text="y", system="A"),
+                    note("text", text="z", system="B"),
+                ),
+            ),
         ),
         # Events of several runs.
         (
@@ -441,18 +549,48 @@ CAPTION = "the result may include warm-up"
             (
                 "throttled",
                 "warning",
-                "A: it is thermal (in 2 of 3 runs); B: it is clock-setting (in 1 of 3 runs)",
+                (
+                    note(
+                        "telemetry-event",
+                        kind="thermal",
+                        event="it is thermal",
+                        disturbed=2,
+                        runs=3,
+                        system="A",
+                    ),
+                    note(
+                        "telemetry-event",
+                        kind="clock-setting",
+                        event="it is clock-setting",
+                        disturbed=1,
+                        runs=3,
+                        system="B",
+                    ),
+                ),
             ),
         ),
         (
             (of(seen("xid"), make_run()), B),
-            ("device-errors", "warning", "A: it is xid (in 1 of 2 runs)"),
+            (
+                "device-errors",
+                "warning",
+                (
+                    note(
+                        "telemetry-event",
+                        kind="xid",
+                        event="it is xid",
+                        disturbed=1,
+                        runs=2,
+                        system="A",
+                    ),
+                ),
+            ),
         ),
         # Shares of readings count by their number: (0.2 · 30 + 0.8 · 90) / 120; a run without
         # readings doesn't count.
         (
             (of(capped(0.2, 30), capped(0.8, 90), capped(0.1, None)), B),
-            ("at-power-cap", "info", "clock limited by the power cap (share of readings): A 65%"),
+            ("at-power-cap", "info", (note("at-power-cap", shares=("A 65%",)),)),
         ),
         (
             (
@@ -467,7 +605,7 @@ CAPTION = "the result may include warm-up"
             (
                 "slow-device",
                 "warning",
-                "slower than the other GPUs in the preflight: 1, 2 and 3 of A",
+                (note("slow-devices", devices=("1, 2 and 3 of A",)),),
             ),
         ),
         # A timer that says nothing where blocks were measured.
@@ -477,7 +615,7 @@ CAPTION = "the result may include warm-up"
                 with_summaries("A", {"clock": "blocks"}, {}, {"clock": "blocks"}),
                 of(*[covering("b")] * 3, name="B"),
             ),
-            ("timer-differs", "warning", "step timers differ: a whole step vs b"),
+            ("timer-differs", "warning", (note("timers-differ", timers=("a whole step", "b")),)),
         ),
         # Tokens that a log counts.
         (
@@ -485,10 +623,7 @@ CAPTION = "the result may include warm-up"
             (
                 "batch-differs",
                 "warning",
-                (
-                    "tokens per step differ: 10,000 vs 10,101 vs 9,999 vs 9,998; longer sequences"
-                    " need more time per token"
-                ),
+                ((note("tokens-differ", tokens=("10,000", "10,101", "9,999", "9,998")),)),
             ),
         ),
         ((logging(10_000), logging(10_099)),),
@@ -508,7 +643,7 @@ CAPTION = "the result may include warm-up"
             (
                 "batch-differs",
                 "warning",
-                "global batch differs: 32 vs 64 sequences; compare samples/s, not step time",
+                (note("batches-differ", batches=("32", "64"), unit="samples"),),
             ),
         ),
         # The tuning of the first run that has one.
@@ -517,7 +652,11 @@ CAPTION = "the result may include warm-up"
                 of(make_run(), tuned(trials=2), tuned(trials=5)),
                 of(*[tuned(trials=4)] * 3, name="B"),
             ),
-            ("tuning", "info", "A had 2 tuning trials and B had 4 tuning trials"),
+            (
+                "tuning",
+                "info",
+                (note("tuning", efforts=("A had 2 tuning trials", "B had 4 tuning trials")),),
+            ),
         ),
         # A speed that changes.
         (
@@ -529,14 +668,21 @@ CAPTION = "the result may include warm-up"
                 "speed-changed",
                 "warning",
                 (
-                    "speed changed: A at step 31 (2.000 s → 1.500 s, clock) and B at step 41 (50.0"
-                    " ms → 3.250 s)"
+                    (
+                        note(
+                            "speeds-changed",
+                            changes=(
+                                "A at step 31 (2.000 s → 1.500 s, clock)",
+                                "B at step 41 (50.0 ms → 3.250 s)",
+                            ),
+                        ),
+                    )
                 ),
             ),
         ),
         (
             (with_summaries("A", halves(2.0, 1.5), {}, {}), system("B", *[result()] * 4)),
-            ("speed-changed", "info", "1 of 7 runs changed speed part-way through"),
+            ("speed-changed", "info", (note("speeds-changed-in-some", changing=1, runs=7),)),
         ),
         # A block unlike the others.
         (
@@ -550,7 +696,20 @@ CAPTION = "the result may include warm-up"
                 ),
                 B,
             ),
-            ("unlike-blocks", "warning", "A: block 5 takes 1.5×; measure more runs"),
+            (
+                "unlike-blocks",
+                "warning",
+                (
+                    note(
+                        "unlike-block",
+                        mean=2.0,
+                        typical=1.0,
+                        block="block 5 takes 1.5×",
+                        why=": it waits",
+                        system="A",
+                    ),
+                ),
+            ),
         ),
         (
             (
@@ -567,17 +726,27 @@ CAPTION = "the result may include warm-up"
             (
                 "unlike-blocks",
                 "warning",
-                "A: a step takes on average 2 s, in the median block 1 s; also B",
+                (
+                    note(
+                        "unlike-blocks-of-runs",
+                        mean=2.0,
+                        typical=1.0,
+                        block="block 5",
+                        why=": x",
+                        system="A",
+                    ),
+                    note("also", systems=("B",)),
+                ),
             ),
         ),
         # Drift, by its size.
         (
             (with_summaries("A", drifting(0.07)), B, with_summaries("C", drifting(-0.12))),
-            ("drift", "info", "step time drifted by up to 12% within a run of A and C"),
+            ("drift", "info", (note("drift", share=0.12, systems=("A", "C")),)),
         ),
         (
             (with_summaries("A", drifting(0.03), drifting(-0.12)), B),
-            ("drift", "info", "step time drifted by up to 12% within a run of A"),
+            ("drift", "info", (note("drift", share=0.12, systems=("A",)),)),
         ),
         ((with_summaries("A", drifting(None)), with_summaries("B", drifting(0.0))),),
         # Slow starts.
@@ -590,7 +759,7 @@ CAPTION = "the result may include warm-up"
             (
                 "slow-start",
                 "info",
-                "the first 21 steps of each run are excluded: the latest slow start takes as long",
+                (note("slow-start", steps=21),),
             ),
         ),
         ((with_summaries("A", {"skipped": 21, "unsettled": True}), B),),
@@ -604,7 +773,7 @@ CAPTION = "the result may include warm-up"
             (
                 "steps-cut",
                 "info",
-                "A: steps 1–2 are excluded: not all runs of the comparison are as long; also B",
+                (note("steps-cut", first=1, last=2, system="A"), note("also", systems=("B",))),
             ),
         ),
         # No steady state.
@@ -614,15 +783,27 @@ CAPTION = "the result may include warm-up"
                 with_summaries("B", {}),
                 with_summaries("C", UNSETTLED),
             ),
-            ("no-steady-state", "info", f"no steady state in A and C: {CAPTION}"),
+            (
+                "no-steady-state",
+                "info",
+                (note("no-steady-state", where="A and C", systems=("A", "C")),),
+            ),
         ),
         (
             (*[with_summaries("A", UNSETTLED)] * 2, with_summaries("B", UNSETTLED), B),
-            ("no-steady-state", "info", f"no steady state in 3 of 4 systems: {CAPTION}"),
+            (
+                "no-steady-state",
+                "info",
+                (note("no-steady-state", where="3 of 4 systems", systems=("A", "A", "B")),),
+            ),
         ),
         (
             (with_summaries("A", UNSETTLED), with_summaries("B", UNSETTLED)),
-            ("no-steady-state", "info", f"no steady state in any system: {CAPTION}"),
+            (
+                "no-steady-state",
+                "info",
+                (note("no-steady-state", where="any system", systems=("A", "B")),),
+            ),
         ),
         ((system("A", result(run=make_run(steps=1, warmup=()), clock="blocks")), B),),
         (
@@ -638,7 +819,7 @@ CAPTION = "the result may include warm-up"
             (
                 "no-steady-state",
                 "warning",
-                "the log of A has a single averaged record, which may include warm-up",
+                (note("single-record", systems=("A",)),),
             ),
         ),
         # An outlier: (longest − median) / (mean · steps).
@@ -646,7 +827,7 @@ CAPTION = "the result may include warm-up"
         ((with_summaries("A", outlying(2.01, last=101)), B),),
         (
             (with_summaries("A", outlying(2.02, last=101)), B),
-            ("outlier", "info", f"A: {OUTLIER} 1.0% of the measured time"),
+            ("outlier", "info", (note("outlier", share=0.0100990099009901, system="A"),)),
         ),
         (
             (
@@ -654,7 +835,7 @@ CAPTION = "the result may include warm-up"
                 with_summaries("B", {}, outlying(3.0, 1.5, 1.25, 60), outlying(3.0, 2.0, 1.25, 60)),
                 with_summaries("C", outlying(2.015)),
             ),
-            ("outlier", "info", f"B: {OUTLIER} 2.0% of the measured time"),
+            ("outlier", "info", (note("outlier", share=0.02, system="B"),)),
         ),
         ((with_summaries("A", outlying(None), outlying(9.0, None), outlying(9.0, 1.0, None)), B),),
         ((with_summaries("A", {**outlying(9.0), "segments": ()}), B),),
@@ -663,12 +844,12 @@ CAPTION = "the result may include warm-up"
                 with_summaries("A", outlying(9.0, more=(segment(101, 160, 1.0),)), {}, {}),
                 system("B", *[result()] * 3),
             ),
-            ("speed-changed", "info", "1 of 6 runs changed speed part-way through"),
+            ("speed-changed", "info", (note("speeds-changed-in-some", changing=1, runs=6),)),
         ),
         # Runs that differ.
         (
             (spread(100, 125, 110), system("B", *[result()] * 3)),
-            ("unlike-runs", "warning", "runs of A differ 1.25×: are they of one configuration?"),
+            ("unlike-runs", "warning", (note("unlike-runs-of-sessions", spread=1.25, system="A"),)),
         ),
         ((spread(100, 124.9, 110), system("B", *[result()] * 3)),),
         (
@@ -676,19 +857,26 @@ CAPTION = "the result may include warm-up"
                 system("A", *(result(rate, make_run(session="s")) for rate in (100, 150, 120))),
                 system("B", *[result()] * 3),
             ),
-            ("unlike-runs", "warning", "runs of A differ 1.50×"),
+            ("unlike-runs", "warning", (note("unlike-runs", spread=1.5, system="A"),)),
         ),
         (
             (system("A", order=Order("rises", 0.034)), system("B", order=Order("falls", -0.5))),
             (
                 "order-of-runs",
                 "warning",
-                "A: throughput rises from run to run, by 3.4% from half to half; also B",
+                (
+                    note("throughput-by-order", kind="rises", size=0.034, system="A"),
+                    note("also", systems=("B",)),
+                ),
             ),
         ),
         (
             (B, system("C", order=Order("alternates", -0.021))),
-            ("order-of-runs", "warning", "C: odd- and even-numbered runs differ by 2.1%"),
+            (
+                "order-of-runs",
+                "warning",
+                (note("throughput-alternates", kind="alternates", size=0.021, system="C"),),
+            ),
         ),
         # Environment variables of one system's runs.
         (
@@ -696,21 +884,33 @@ CAPTION = "the result may include warm-up"
                 variables("A", {"NCCL_ALGO": "Ring"}, {"NCCL_ALGO": "Tree"}, {}),
                 system("B", *[result()] * 3),
             ),
-            ("unlike-variables", "warning", "the runs of A differ in NCCL_ALGO"),
+            (
+                "unlike-variables",
+                "warning",
+                (note("unlike-variables", variables=("NCCL_ALGO",), system="A"),),
+            ),
         ),
         (
             (
                 variables("A", *({"NCCL_A": n, "OMP_X": "1"} for n in "121")),
                 system("B", *[result()] * 3),
             ),
-            ("unlike-variables", "warning", "the runs of A differ in NCCL_A"),
+            (
+                "unlike-variables",
+                "warning",
+                (note("unlike-variables", variables=("NCCL_A",), system="A"),),
+            ),
         ),
         (
             (
                 variables("A", dict.fromkeys("EDCBA", "1"), {"Z": "1"}, {"Z": "1"}),
                 system("B", *[result()] * 3),
             ),
-            ("unlike-variables", "warning", "the runs of A differ in A, B, C and 3 more"),
+            (
+                "unlike-variables",
+                "warning",
+                (note("unlike-variables", variables=("A", "B", "C", "D", "E", "Z"), system="A"),),
+            ),
         ),
         # Runs that state no variables don't count, nor do variables that select GPUs.
         (
@@ -746,11 +946,11 @@ CAPTION = "the result may include warm-up"
                     ),
                 ),
             ),
-            ("synthetic-data", "info", "A and C: y"),
+            ("synthetic-data", "info", (note("text", text="y", system="A and C"),)),
         ),
         (
             [system(name, findings=(finding_of("info", "synthetic-data", "y"),)) for name in "AB"],
-            ("synthetic-data", "info", "y"),
+            ("synthetic-data", "info", (note("text", text="y"),)),
         ),
     ],
 )
@@ -814,20 +1014,22 @@ THREE = system("B", *[result()] * 3)
 def test_sessions(found, text):
     expected = [] if text is None else [f"A: the last {text}"]
     assert [
-        each.text for each in caveats([found, THREE], ()) if each.code == "unlike-sessions"
+        text_of(each) for each in caveats([found, THREE], ()) if each.code == "unlike-sessions"
     ] == expected
 
 
 def test_without_such_sessions_there_is_no_text():
     for found in (days(0, 1400), days(0, 400, 1400, 1800), days(0, 400, 800, 1200)):
-        assert module._sessions_text(found) == ""
+        assert module._of_sessions(found) == ()
 
 
 def test_each_system_with_unlike_sessions_is_named():
     sessions = [days(0, 400, 1400, 1800, rates=(100, 101, 110, 111), name=name) for name in "AB"]
-    (text,) = (each.text for each in caveats(sessions, ()) if each.code == "unlike-sessions")
-    half = "the last 2 runs, 10 min 00 s after the first 2, are 10.0% faster"
-    assert text == f"A: {half}; B: {half}"
+    (notes,) = (each.notes for each in caveats(sessions, ()) if each.code == "unlike-sessions")
+    half = {"later": 2, "first": 2, "pause": 600.0, "change": pytest.approx(0.0995, abs=1e-4)}
+    assert notes == tuple(
+        note("unlike-sessions", **half, how="faster", system=name) for name in "AB"
+    )
 
 
 @pytest.mark.parametrize(
@@ -846,15 +1048,15 @@ def test_how_far_an_incomplete_run_came(run, is_valid, text, planned):
     run = msgspec.structs.replace(run, training_config=config)
     done = f"{run.steps[-1]:,} of {planned or 0:,}"
     is_stated = text and planned is not None and run.steps[-1] < planned
-    found = incomplete_text(system("A", result(run=run, is_valid=is_valid)))
-    assert found == (f"{text} ({done} steps)" if is_stated else text)
+    found = incomplete(system("A", result(run=run, is_valid=is_valid)))
+    assert text_of(found) == (f"{text} ({done} steps)" if is_stated else text)
 
 
 def test_an_incomplete_run_without_a_step_states_none():
     run = make_run(steps=0, warmup=(), status="failed")
     config = msgspec.structs.replace(run.training_config, max_steps=9)
     run = msgspec.structs.replace(run, training_config=config)
-    assert incomplete_text(system("A", result(run=run))) == "failed"
+    assert incomplete(system("A", result(run=run))) == (note("no-run-finished", outcome="failed"),)
 
 
 def differs(title, first, second, explains=True, status="different"):
@@ -873,18 +1075,36 @@ WIDE = "x" * 60
         (
             [(B, A), (B, C)],
             [[differs("kernel", "b", "a")], [differs("kernel", "b", "c")]],
-            ("settings-differ", "warning", "kernel: a vs b vs c"),
+            (
+                "settings-differ",
+                "warning",
+                (note("settings-differ", settings="kernel: a vs b vs c", shown=("kernel",)),),
+            ),
         ),
         # A value of the baseline is that of the first pair that says it; equal ones stand once.
         (
             [(B, A), (B, C)],
             [[differs("kernel", "b, x", "a, x")], [differs("kernel", "b, x", "b, x")]],
-            ("settings-differ", "warning", "kernel: a vs b vs b, x"),
+            (
+                "settings-differ",
+                "warning",
+                (note("settings-differ", settings="kernel: a vs b vs b, x", shown=("kernel",)),),
+            ),
         ),
         (
             [(B, A)],
             [[differs("kernel", None, "a"), differs("flag", "1", None)]],
-            ("settings-differ", "warning", "kernel: a vs unknown; flag: unknown vs 1"),
+            (
+                "settings-differ",
+                "warning",
+                (
+                    note(
+                        "settings-differ",
+                        settings="kernel: a vs unknown; flag: unknown vs 1",
+                        shown=("kernel", "flag"),
+                    ),
+                ),
+            ),
         ),
         # What has a caveat of its own.
         (
@@ -896,14 +1116,28 @@ WIDE = "x" * 60
         (
             [(B, A)],
             [[differs("driver", "1", "2")]],
-            ("settings-differ", "warning", "driver: 2 vs 1"),
+            (
+                "settings-differ",
+                "warning",
+                (note("settings-differ", settings="driver: 2 vs 1", shown=("driver",)),),
+            ),
         ),
         # Another precision has a caveat of its own, another recipe hasn't.
         ([(B, A)], [[differs("precision", "bf16", "fp8 (delayed)")]]),
         (
             [(B, A)],
             [[differs("precision", "fp8 (delayed)", "fp8 (blockwise)")]],
-            ("settings-differ", "warning", "precision: fp8 (blockwise) vs fp8 (delayed)"),
+            (
+                "settings-differ",
+                "warning",
+                (
+                    note(
+                        "settings-differ",
+                        settings="precision: fp8 (blockwise) vs fp8 (delayed)",
+                        shown=("precision",),
+                    ),
+                ),
+            ),
         ),
         (
             [(B, A)],
@@ -914,8 +1148,22 @@ WIDE = "x" * 60
                     differs("shuffle", "5", "6", False),
                 ]
             ],
-            ("settings-differ", "warning", "kernel: 4 vs 3"),
-            ("configuration-differs", "info", "settings differ: seed (2 vs 1), shuffle (6 vs 5)"),
+            (
+                "settings-differ",
+                "warning",
+                (note("settings-differ", settings="kernel: 4 vs 3", shown=("kernel",)),),
+            ),
+            (
+                "configuration-differs",
+                "info",
+                (
+                    note(
+                        "configuration-differs",
+                        settings="seed (2 vs 1), shuffle (6 vs 5)",
+                        shown=("seed", "shuffle"),
+                    ),
+                ),
+            ),
         ),
         # A note has values only where they are short, and titles as far as they fit.
         (
@@ -929,7 +1177,13 @@ WIDE = "x" * 60
             (
                 "configuration-differs",
                 "info",
-                f"settings differ: seed ({'2' * 19} vs {'1' * 18}), also shuffle",
+                (
+                    note(
+                        "configuration-differs",
+                        settings="seed (2222222222222222222 vs 111111111111111111), also shuffle",
+                        shown=("seed",),
+                    ),
+                ),
             ),
         ),
         (
@@ -940,12 +1194,30 @@ WIDE = "x" * 60
                     differs("shuffle", "3" * 19, "4" * 19, False),
                 ]
             ],
-            ("configuration-differs", "info", "settings differ: seed, shuffle"),
+            (
+                "configuration-differs",
+                "info",
+                (
+                    note(
+                        "configuration-differs", settings="seed, shuffle", shown=("seed", "shuffle")
+                    ),
+                ),
+            ),
         ),
         (
             [(B, A)],
             [[differs(each, WIDE, "1") for each in ("kernel", "flag", "mode")]],
-            ("settings-differ", "warning", f"kernel: 1 vs {WIDE}; also flag, mode"),
+            (
+                "settings-differ",
+                "warning",
+                (
+                    note(
+                        "settings-differ",
+                        settings=f"kernel: 1 vs {WIDE}; also flag, mode",
+                        shown=("kernel",),
+                    ),
+                ),
+            ),
         ),
         # What is not reported, each once.
         (
@@ -960,12 +1232,12 @@ WIDE = "x" * 60
                     differs("y", "1", "1", False, "equal"),
                 ],
             ],
-            ("not-reported", "info", "2 settings not reported by every system"),
+            ("not-reported", "info", (note("not-reported", settings=2),)),
         ),
         (
             [(B, A)],
             [[differs("x", None, "1", False, "unknown")]],
-            ("not-reported", "info", "1 setting not reported by every system"),
+            ("not-reported", "info", (note("not-reported", settings=1),)),
         ),
     ],
 )
@@ -978,7 +1250,13 @@ def test_settings_that_differ(row):
 def test_of_many_values_four_are_shown():
     systems = [system(name) for name in "ABCDEF"]
     pairs = [pair_of(systems[0], each, differs("kernel", "a", each.name)) for each in systems[1:]]
-    assert told(systems, pairs) == [("settings-differ", "warning", "kernel: a vs B vs C vs D")]
+    assert told(systems, pairs) == [
+        (
+            "settings-differ",
+            "warning",
+            (note("settings-differ", settings="kernel: a vs B vs C vs D", shown=("kernel",)),),
+        )
+    ]
 
 
 def compiled(*seconds):
@@ -991,27 +1269,25 @@ def compiled(*seconds):
 
 
 @pytest.mark.parametrize(
-    ("title", "times", "text"),
+    ("title", "times", "bounds"),
     [
-        ("compiler", ((31.26, 8.5, 20.0), (None, 9.0, (40.0,) * 60)), "8.5 to 31.3 s"),
-        ("compiler", ((8.5, None, None), (None, None, None)), "8.5 s"),
-        ("compiler", ((8.5, 8.5, 8.5), (8.5, 8.5, 8.5)), "8.5 s"),
+        ("compiler", ((31.26, 8.5, 20.0), (None, 9.0, (40.0,) * 60)), (8.5, 31.26)),
+        ("compiler", ((8.5, None, None), (None, None, None)), (8.5, None)),
+        ("compiler", ((8.5, 8.5, 8.5), (8.5, 8.5, 8.5)), (8.5, None)),
         ("compiler", ((None,), (None,)), None),
         ("kernel", ((31.26,), (8.5,)), None),
     ],
 )
 def test_the_time_of_compiling_is_told_where_the_compiler_may_explain_the_result(
-    title, times, text
+    title, times, bounds
 ):
     one, other = (compiled(*each) for each in times)
     found = told((one, other), [pair_of(one, other, differs(title, "1", "2"))])
-    expected = (
-        []
-        if text is None
-        else [f"compiling took {text} before the first step; no speed includes it"]
-    )
+    expected = []
+    if bounds is not None:
+        expected.append((note("compile-time", least=bounds[0], most=bounds[1]),))
     assert [
-        text for code, severity, text in found if (code, severity) == ("compile-time", "info")
+        notes for code, severity, notes in found if (code, severity) == ("compile-time", "info")
     ] == expected
 
 
@@ -1023,10 +1299,10 @@ def trained(same, *reasons):
 @pytest.mark.parametrize(
     ("pairs", "text"),
     [
-        ([trained(False, "x", "y")], "model quality is not compared: x; y"),
+        ([trained(False, "x", "y")], (note("training-differs", reasons=("x", "y")),)),
         (
             [trained(None, "z"), trained(False, "x")],
-            "model quality is not compared: data, learning rate or loss differ",
+            (note("training-differs", reasons=("data, learning rate or loss differ",)),),
         ),
         ([trained(None, "z"), trained(True, "x")], None),
     ],
@@ -1060,14 +1336,15 @@ def test_two_lists_are_told_by_what_the_other_lacks(texts, found):
     ],
 )
 def test_texts_are_listed_as_far_as_they_fit(longest, text):
-    assert (
-        setting_caveats._brief_list(["aaaa", "bbbb", "cccc", "dddd"], "; ", longest, list("ABCD"))
-        == text
-    )
+    texts = ["aaaa", "bbbb", "cccc", "dddd"]
+    found = setting_caveats._listed("x", texts, "; ", longest, list("ABCD"))
+    shown = tuple("ABCD"[: sum(each in text for each in texts)])
+    assert found == note("x", settings=text, shown=shown)
 
 
 def test_a_list_of_one_is_never_cut():
-    assert setting_caveats._brief_list(["aaaa"], "; ", 2, ["A"]) == "aaaa"
+    found = setting_caveats._listed("x", ["aaaa"], "; ", 2, ["A"])
+    assert found == note("x", settings="aaaa", shown=("A",))
 
 
 @pytest.mark.parametrize(
@@ -1143,7 +1420,12 @@ def test_codes_are_in_their_order_and_of_a_system_alone_those_that_concern_it():
 
 @pytest.mark.parametrize(
     ("fastest", "session", "texts"),
-    [(125, "s", ["runs of A differ 1.25×"]), (124.9, "s", []), (100, "s", []), (125, None, [])],
+    [
+        (125, "s", [(note("unlike-runs", spread=1.25, system="A"),)]),
+        (124.9, "s", []),
+        (100, "s", []),
+        (125, None, []),
+    ],
 )
 def test_runs_of_a_single_system_that_differ(fastest, session, texts):
     """Of several sessions, the headline says it."""

@@ -7,6 +7,7 @@ import datetime
 import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, make_run, shape
+from stored_runs import text_of
 
 from tprimat.analysis import flops
 from tprimat.compare.caveats import CODES
@@ -58,7 +59,7 @@ def test_a_precision_that_differs_or_is_unknown():
     differs = caveats(make_run(precision="fp8"), make_run(**AMD, step_time=1.6))[
         "precision-differs"
     ]
-    assert differs.text == "precision differs: BF16 vs FP8"
+    assert text_of(differs) == "precision differs: BF16 vs FP8"
     described = make_run(**AMD, precision="fp8")
     config = msgspec.structs.replace(
         described.training_config, precision_detail="system description: FP8 Training"
@@ -66,16 +67,16 @@ def test_a_precision_that_differs_or_is_unknown():
     described = msgspec.structs.replace(described, training_config=config)
     text = "FP8 from the system description, not the log"
     assert (
-        caveats(make_run(), described)["precision-differs"].text
+        text_of(caveats(make_run(), described)["precision-differs"])
         == f"precision differs: BF16 vs FP8 ({text})"
     )
     assert (
-        caveats(make_run(precision="fp8"), described)["precision-source"].text
+        text_of(caveats(make_run(precision="fp8"), described)["precision-source"])
         == f"precision {text.replace('FP8', 'FP8 is')}"
     )
     found = caveats(make_run(precision=None), make_run(**AMD))
     assert (
-        found["precision-unknown"].text
+        text_of(found["precision-unknown"])
         == "precision of 8×H100 is unknown and could explain the difference"
     )
     cpu = {"device": None, "stack": "cpu", "gpus": 1}
@@ -89,12 +90,12 @@ def test_timers_name_what_they_cover():
         make_run(timing=Timing(covers="all of it")),
         make_run(**AMD, timing=Timing(covers="forward")),
     )
-    assert "step timers differ: " in found["timer-differs"].text
-    assert "forward" in found["timer-differs"].text
+    assert "step timers differ: " in text_of(found["timer-differs"])
+    assert "forward" in text_of(found["timer-differs"])
 
 
 def test_batches():
-    text = caveats(make_run(), make_run(**AMD, batch=128, step_time=3.2))["batch-differs"].text
+    text = text_of(caveats(make_run(), make_run(**AMD, batch=128, step_time=3.2))["batch-differs"])
     assert text.endswith("sequences; compare tokens/s, not step time")
 
 
@@ -103,11 +104,13 @@ def test_what_disturbed_a_training_on_the_cpu():
     busy = Disturbance(other_programs_cpu_share=0.23, steal_cpu_share=0.02)
     found = caveats(make_run(**cpu, disturbance=busy), make_run(**cpu, label="b"))["disturbed"]
     text = "other programs used up to 23% of the CPU during the measurement"
-    assert (found.text, found.severity) == (text, "warning")
+    assert (text_of(found), found.severity) == (text, "warning")
     stolen = Disturbance(other_programs_cpu_share=0.1, steal_cpu_share=0.3)
-    text = caveats(
-        make_run(**cpu, disturbance=busy), make_run(**cpu, label="b", disturbance=stolen)
-    )["disturbed"].text
+    text = text_of(
+        caveats(make_run(**cpu, disturbance=busy), make_run(**cpu, label="b", disturbance=stolen))[
+            "disturbed"
+        ]
+    )
     assert (
         text
         == "other programs used up to 23% of the CPU and the hypervisor used up to 30% of the CPU "
@@ -127,20 +130,20 @@ def test_one_extreme_step_is_named():
     found = caveats(make_run(steps=120), msgspec.structs.replace(run, step_times=tuple(times)))[
         "outlier"
     ]
-    assert found.text == "8×MI300X (BF16): one outlier step took 13.2% of the measured time"
+    assert text_of(found) == "8×MI300X (BF16): one outlier step took 13.2% of the measured time"
     assert found.severity == "info"
 
 
 def test_no_steady_state():
     found = caveats(make_run(steps=8), make_run(**AMD))["no-steady-state"]
-    assert found.text == "no steady state in 8×H100 (BF16): the result may include warm-up"
+    assert text_of(found) == "no steady state in 8×H100 (BF16): the result may include warm-up"
 
 
 def test_a_change_of_speed_is_a_warning_where_it_is_all_there_is():
     run = make_run(**AMD, steps=300, warmup=(20.0, *[2.6] * 99), step_time=2.4)
     found = caveats(make_run(steps=300), run)["speed-changed"]
     assert found.severity == "warning"
-    assert found.text.startswith("speed changed: 8×MI300X (BF16) at step 101 (2.6")
+    assert text_of(found).startswith("speed changed: 8×MI300X (BF16) at step 101 (2.6")
 
 
 @pytest.mark.parametrize(("planned", "steps"), [(60, ""), (61, " (60 of 61 steps)")])
@@ -148,15 +151,15 @@ def test_an_incomplete_run(planned, steps):
     whole = make_run(**AMD, step_time=3.1)
     config = msgspec.structs.replace(whole.training_config, max_steps=planned)
     cut = make_run(**AMD, status="incomplete", training_config=config)
-    assert caveats(make_run(), cut)["incomplete"].text == f"8×MI300X (BF16): incomplete{steps}"
+    assert text_of(caveats(make_run(), cut)["incomplete"]) == f"8×MI300X (BF16): incomplete{steps}"
     # A run that broke off is not used beside a complete one: slow ones may be those that a time
     # limit ends.
     whole = msgspec.structs.replace(whole, training_config=config)
     text = "8×MI300X (BF16): 1 of 2 runs did not finish and is excluded"
-    assert caveats(make_run(), (whole, cut))["incomplete"].text == text
+    assert text_of(caveats(make_run(), (whole, cut))["incomplete"]) == text
     again = make_run(**AMD, step_time=3.3, status="failed", training_config=config)
     text = "8×MI300X (BF16): 2 of 3 runs did not finish and are excluded"
-    assert caveats(make_run(), (whole, cut, again))["incomplete"].text == text
+    assert text_of(caveats(make_run(), (whole, cut, again))["incomplete"]) == text
     assert "incomplete" not in caveats(make_run(), whole)
 
 
@@ -177,7 +180,7 @@ def test_memory_that_other_programs_held(held, total, is_named):
     assert ("shared" in found) is is_named
     if is_named:
         assert (
-            found["shared"].text
+            text_of(found["shared"])
             == "8×H100 (BF16): other programs held 8.60 GB of GPU memory at the start"
         )
 
@@ -191,7 +194,7 @@ def test_what_the_user_set_unlike_a_log_is_named():
         f"8×H100 (BF16): {key} set by the user, unlike its log"
         for key in ("global batch size", "gpu")
     )
-    assert caveats(runs, make_run(**AMD))["overridden"].text == text
+    assert text_of(caveats(runs, make_run(**AMD))["overridden"]) == text
     (alone,) = comparison(runs).models[0].groups
     assert [each.code for each in alone.caveats] == ["overridden"]
     assert "overridden" not in caveats(make_run(source=Source(kind="log")), make_run(**AMD))
@@ -203,7 +206,7 @@ def test_what_telemetry_saw_of_other_programs_is_named_alone():
     )
     run = make_run(environment=Environment(memory_held_by_others_gb=40.0), telemetry=seen)
     assert (
-        caveats(run, make_run(**AMD))["shared"].text
+        text_of(caveats(run, make_run(**AMD))["shared"])
         == "8×H100 (BF16): 2 other programs used the GPU"
     )
 
@@ -244,8 +247,8 @@ def test_runs_that_follow_their_order():
         )
 
     found = caveats(rising(3.2), rising(2.4, **AMD))["order-of-runs"]
-    assert "throughput falls from run to run" in found.text
-    assert found.text.endswith("from run to run, by 3.8% from half to half; also 8×H100 (BF16)")
+    assert "throughput falls from run to run" in text_of(found)
+    assert text_of(found).endswith("from run to run, by 3.8% from half to half; also 8×H100 (BF16)")
 
 
 @pytest.mark.parametrize(("apart", "are_beside"), [(0.48, True), (0.51, False)])
@@ -305,7 +308,9 @@ def test_sessions_that_differ(candidate, is_told):
 def test_the_difference_of_two_sessions():
     found = caveats(sessions(1.0, **AMD), sessions(counts=(3, 2)))["unlike-sessions"]
     assert found.severity == "warning"
-    assert found.text.endswith(": the last 2 runs, 24 h 00 min after the first 3, are 3.8% slower")
+    assert text_of(found).endswith(
+        ": the last 2 runs, 24 h 00 min after the first 3, are 3.8% slower"
+    )
 
 
 def test_a_tuned_system_against_an_untuned_one():
@@ -313,7 +318,7 @@ def test_a_tuned_system_against_an_untuned_one():
     found = caveats(make_run(tuning=tuned), make_run(**AMD))
     assert found["tuning-differs"].severity == "warning"
     assert (
-        found["tuning-differs"].text
+        text_of(found["tuning-differs"])
         == "8×H100 (BF16) had 12 tuning trials (25 min 00 s) and 8×MI300X (BF16) had no tuning"
     )
     assert "tuning" not in found
@@ -323,7 +328,7 @@ def test_a_tuned_system_against_an_untuned_one():
 def test_settings_of_another_device_are_no_tuning():
     tuned = Tuning(trials=12, device_name=H100)
     found = caveats(make_run(tuning=tuned), make_run(**AMD, tuning=tuned))
-    assert found["tuning-differs"].text.endswith(
+    assert text_of(found["tuning-differs"]).endswith(
         "8×MI300X (BF16) had settings tuned on NVIDIA H100 80GB HBM3"
     )
 
@@ -334,7 +339,7 @@ def test_two_tuned_systems_state_their_trials():
         make_run(**AMD, tuning=Tuning(trials=3, device_name=MI300X)),
     )
     assert caveats(*runs)["tuning"].severity == "info"
-    assert "3 tuning trials" in caveats(*runs)["tuning"].text
+    assert "3 tuning trials" in text_of(caveats(*runs)["tuning"])
 
 
 def test_what_a_system_alone_suffers_from_is_said_too():
@@ -347,7 +352,7 @@ def test_what_a_system_alone_suffers_from_is_said_too():
 
 def test_that_the_last_steps_of_a_longer_run_are_excluded():
     runs = make_run(steps=180), make_run(**AMD, steps=60), make_run(**AMD, steps=60)
-    text = caveats(*runs)["steps-cut"].text
+    text = text_of(caveats(*runs)["steps-cut"])
     assert text.endswith("steps 61–180 are excluded: not all runs of the comparison are as long")
     assert "steps-cut" not in caveats(make_run(), make_run(**AMD))
 
@@ -398,7 +403,7 @@ class TestU4:
         made = comparison(honest, doubted)
         (group,) = made.models[0].groups
         assert (group.caveats[0].code, group.caveats[0].severity) == ("contradiction", "warning")
-        assert "padding may not be counted" in group.caveats[0].text
+        assert "padding may not be counted" in text_of(group.caveats[0])
         values = {
             system.run.label: efficiencies(made, system)[0].values["mfu"]
             for system in group.systems
@@ -451,7 +456,7 @@ def test_u7_versions_of_libraries_that_differ_are_a_caveat(name):
         return make_run(device, environment=Environment(versions={name: version}), **fields)
 
     found = caveats(with_version(old), with_version(new, step_time=3.0, label="x"))
-    assert (found["settings-differ"].severity, found["settings-differ"].text) == (
+    assert (found["settings-differ"].severity, text_of(found["settings-differ"])) == (
         "warning",
         f"{title}: {new} vs {old}",
     )

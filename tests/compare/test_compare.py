@@ -6,10 +6,12 @@ import statistics
 import msgspec
 import pytest
 from made_runs import H100, MI300X, SMALL, comparison, failed_run, make_run, shape
+from stored_runs import note, reason_of, texts_of
 
 from tprimat.analysis import summary
 from tprimat.compare import Loaded, compare, figures
 from tprimat.errors import ExitStatus, UsageError
+from tprimat.report.rates import run_warnings
 from tprimat.results.account import Entry, Timing
 from tprimat.results.run import MemoryMetrics, ModelConfig
 
@@ -181,7 +183,7 @@ class TestWorkloads:
             "8×H100, batch 64 (BF16)",
             "8×H100, batch 8 (BF16)",
         ]
-        assert group.pairs[-1].reason == "workload mismatch: sequence length 2048 vs 8192"
+        assert reason_of(group.pairs[-1]) == "workload mismatch: sequence length 2048 vs 8192"
 
     def test_other_work_of_several_systems_is_a_group_of_its_own(self):
         runs = [make_run(device, batch=8, length=8192) for device in (H100, "NVIDIA H200")]
@@ -275,7 +277,8 @@ class TestReference:
             reference="H100",
         )
         assert any(
-            note.startswith("Qwen 2.5 7B: there is no system 8×H100") for note in result.notes
+            note.startswith("Qwen 2.5 7B: there is no system 8×H100")
+            for note in texts_of(result.notes)
         )
         assert len(result.models[1].pairs) == 1
 
@@ -366,28 +369,30 @@ class TestCopies:
         result = comparison(run, packed)
         assert len(result.models[0].systems[0].runs) == 1
         assert result.notes == (
-            "results/file_2.json contains the same run as results/file_1.json; counted once",
+            note("run-again", file="results/file_2.json", other="results/file_1.json"),
         )
 
     def test_a_copy_in_another_folder_counts_once(self):
         result = comparison(make_run(), make_run())
         assert len(result.models[0].systems[0].runs) == 1
         assert result.notes == (
-            "results/file_2.json contains the same run as results/file_1.json; counted once",
+            note("run-again", file="results/file_2.json", other="results/file_1.json"),
         )
 
     def test_one_measurement_under_two_setups_is_said(self):
         times = make_run().step_times
         result = comparison(make_run(gpus=8), make_run(gpus=4, step_times=times))
         assert len(result.models[0].systems) == 2
-        assert "one measurement" in result.notes[0]
+        assert "one measurement" in texts_of(result.notes)[0]
 
     @pytest.mark.parametrize(("times", "is_noted"), [(3.2, False), (3.3, True)])
     def test_a_copy_with_other_times_is_noted(self, times, is_noted):
         timeline = (Entry(kind="training", start=0, duration=200),)
-        notes = comparison(
-            make_run(timeline=timeline), make_run(step_time=times, timeline=timeline)
-        ).notes
+        notes = texts_of(
+            comparison(
+                make_run(timeline=timeline), make_run(step_time=times, timeline=timeline)
+            ).notes
+        )
         text = "results/file_2.json contains a run of results/file_1.json with other step times"
         assert any(note.startswith(text) for note in notes) is is_noted
 
@@ -402,7 +407,7 @@ class TestBrokenRuns:
         assert dict(system.values) == {}
         assert system.valid_runs == ()
         assert (
-            result.models[0].pairs[0].reason
+            reason_of(result.models[0].pairs[0])
             == "8×MI300X (BF16) has no step times: its run failed (out of memory)"
         )
         assert result.status == ExitStatus.NOT_COMPARABLE
@@ -413,14 +418,14 @@ class TestBrokenRuns:
         )
         (pair,) = result.models[0].pairs
         assert pair.ratio is not None
-        assert "a run is incomplete: interrupted; it is used" in pair.baseline.run_warnings
+        assert "a run is incomplete: interrupted; it is used" in tuple(run_warnings(pair.baseline))
 
     def test_an_incomplete_run_beside_complete_ones_is_left_out(self):
         broken = later(make_run(steps=10), status="incomplete")
         broken = msgspec.structs.replace(broken, training_config=make_run().training_config)
         (system,) = comparison((make_run(), broken)).models[0].systems
         assert [result.is_valid for result in system.runs] == [True, False]
-        assert "a run is incomplete; it is excluded" in system.run_warnings
+        assert "a run is incomplete; it is excluded" in tuple(run_warnings(system))
         assert system.values["avg_step_time_seconds"].runs == 1
 
 

@@ -14,7 +14,7 @@ import screens
 from limits import limits
 from made_runs import H100, MI300X, comparison, failed_run, make_run
 from made_traces import MadeTrace
-from stored_runs import series
+from stored_runs import series, text_of, texts_of
 
 from tprimat.analysis import intervals
 from tprimat.analysis.traces.breakdown import Breakdown
@@ -190,7 +190,7 @@ def says_one_measurement(records):
         global_batch_size=64, sequence_length=2048, num_gpus=4, precision="bf16"
     )
     runs = timed(rounded(records)), timed(rounded(records), training_config=config)
-    return any("one measurement" in note for note in comparison(*runs).notes)
+    return any("one measurement" in note for note in texts_of(comparison(*runs).notes))
 
 
 def is_cut(text):
@@ -210,7 +210,7 @@ def is_shortened(clause):
         .groups
     )
     return not any(
-        clause in caveat.text for caveat in group.caveats if caveat.code == "timer-differs"
+        clause in text_of(caveat) for caveat in group.caveats if caveat.code == "timer-differs"
     )
 
 
@@ -221,7 +221,7 @@ def differing(first, second, code="settings-differ"):
         for place, each in enumerate((first, second))
     )
     (group,) = comparison(*runs).models[0].groups
-    return next(caveat.text for caveat in group.caveats if caveat.code == code)
+    return next(text_of(caveat) for caveat in group.caveats if caveat.code == code)
 
 
 def shows_whole(count):
@@ -277,7 +277,7 @@ def test_the_largest_drift_of_several_runs_is_told():
         for day, end in enumerate(rising, 1)
     )
     (group,) = comparison(runs, timed([1.2] * 100, MI300X)).models[0].groups
-    (text,) = (caveat.text for caveat in group.caveats if caveat.code == "drift")
+    (text,) = (text_of(caveat) for caveat in group.caveats if caveat.code == "drift")
     assert "up to 8%" in text
 
 
@@ -287,7 +287,7 @@ def test_the_most_severe_event_of_a_kind_is_named():
     )
     run = make_run(telemetry=Telemetry(issues=issues))
     (group,) = comparison(run, make_run(**AMD)).models[0].groups
-    (text,) = (caveat.text for caveat in group.caveats if caveat.code == "throttled")
+    (text,) = (text_of(caveat) for caveat in group.caveats if caveat.code == "throttled")
     assert text.endswith("it is thermal")
 
 
@@ -328,7 +328,7 @@ def test_each_event_of_a_kind_is_named_and_before_all_that_are_less_severe(code,
             .groups
         )
         (found,) = (caveat for caveat in group.caveats if caveat.code == code)
-        assert (found.severity, found.text) == ("warning", f"8×H100 (BF16): it is {event}")
+        assert (found.severity, text_of(found)) == ("warning", f"8×H100 (BF16): it is {event}")
         quiet = tuple(msgspec.structs.replace(issue, severity="info") for issue in issues)
         (group,) = (
             comparison(make_run(telemetry=Telemetry(issues=quiet)), make_run(**AMD))
@@ -343,7 +343,7 @@ def test_a_range_of_prices_goes_with_the_interval_of_the_speedup():
         tuple(dated(day, timed([seconds] * 40, device)) for day, seconds in enumerate(times, 1))
         for device, times in ((H100, (2.000001, 2.020001)), (MI300X, (0.999999, 1.010001)))
     )
-    found = with_prices(comparison(slow, fast), ["H100=2:3", "MI300X=1:1.1"])
+    found = with_prices(comparison(slow, fast), ["H100=2:3", "MI300X=1:1.1"]).comparison
     (pair,) = found.models[0].pairs
     low, high = pair.speedup.bounds
     assert low < high
@@ -738,7 +738,7 @@ def test_a_rate_on_another_clock_than_its_own_is_said_to_be():
     both, plain = (make_run(MI300X, stack="rocm", timeline=each) for each in (block, ()))
 
     def codes(*runs):
-        return {each.code: each.text for each in comparison(*runs).models[0].groups[0].caveats}
+        return {each.code: text_of(each) for each in comparison(*runs).models[0].groups[0].caveats}
 
     assert re.search(
         r"rates on the common clock: 8×MI300X \S+ \d+\.\d% (lower|higher) than on its own",

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, failed_run, make_run, shape
 from made_systems import result, system
+from stored_runs import note, texts_of
 
 from tprimat.analysis.efficiency import Options
 from tprimat.compare import Loaded, compare, systems_of, title_of
@@ -20,12 +21,6 @@ from tprimat.results.run import Environment, ModelConfig
 package = importlib.import_module("tprimat.compare")
 
 AMD = {"device": MI300X, "stack": "rocm"}
-COPY = "contains the same run as {}; counted once"
-TWICE = (
-    "contain identical step times under different configurations: they are copies of one"
-    " measurement and cannot be compared"
-)
-WRONG = "contains a run of {} with other step times: one of the two is wrong"
 BLOCK = (Entry(kind="training", start=0, duration=99.0, first_step=1, last_step=60),)
 
 
@@ -34,9 +29,9 @@ def files(*groups):
 
 
 def entries(*groups):
-    notes = ["first"]
+    notes = [note("first")]
     found = package._entries(files(*groups), notes)
-    assert notes[0] == "first"
+    assert notes[0] == note("first")
     return [name for _, name in found], notes[1:]
 
 
@@ -52,17 +47,17 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
     [
         ([("a", ONE, LATER), ("b", make_run(step_time=3.4))], ["a", "a", "b"], []),
         # The same measurement in another file, or twice in one.
-        ([("a", ONE), ("b", LATER, ONE)], ["a", "b"], [f"b {COPY.format('a')}"]),
+        ([("a", ONE), ("b", LATER, ONE)], ["a", "b"], [note("run-again", file="b", other="a")]),
         (
             [("a", ONE), ("b", ONE), ("c", ONE)],
             ["a"],
-            [f"b {COPY.format('a')}", f"c {COPY.format('a')}"],
+            [note("run-again", file="b", other="a"), note("run-again", file="c", other="a")],
         ),
-        ([("a", ONE, ONE)], ["a"], ["a contains the same run twice; counted once"]),
+        ([("a", ONE, ONE)], ["a"], [note("run-twice", file="a")]),
         (
             [("a", ONE, msgspec.structs.replace(ONE, timestamp=LATER.timestamp))],
             ["a"],
-            ["a contains the same run twice; counted once"],
+            [note("run-twice", file="a")],
         ),
         # Rounded times may be equal by chance, but not all else.
         (
@@ -70,21 +65,21 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
             ["a", "a"],
             [],
         ),
-        ([("a", ROUNDED, ROUNDED)], ["a"], ["a contains the same run twice; counted once"]),
+        ([("a", ROUNDED, ROUNDED)], ["a"], [note("run-twice", file="a")]),
         # Of one file with another setup: both stay, with a note where losses say that it is the
         # same one.
-        ([("a", ONE), ("b", COPY_OF_4)], ["a", "b"], [f"b and a {TWICE}"]),
-        ([("a", ONE, COPY_OF_4)], ["a", "a"], [f"a and a {TWICE}"]),
+        ([("a", ONE), ("b", COPY_OF_4)], ["a", "b"], [note("copies", file="b", other="a")]),
+        ([("a", ONE, COPY_OF_4)], ["a", "a"], [note("copies", file="a", other="a")]),
         # Few records may be the same by chance.
         ([("a", make_run(steps=19)), ("b", make_run(steps=19, gpus=4))], ["a", "b"], []),
         # A log that was read while it was written: the longer run counts, wherever it stands.
-        ([("a", PART), ("b", ONE)], ["b"], [f"b {COPY.format('a')}"]),
+        ([("a", PART), ("b", ONE)], ["b"], [note("run-again", file="b", other="a")]),
         (
             [("a", PART), ("b", ONE), ("c", PART)],
             ["b"],
-            [f"b {COPY.format('a')}", f"c {COPY.format('b')}"],
+            [note("run-again", file="b", other="a"), note("run-again", file="c", other="b")],
         ),
-        ([("a", ONE), ("b", PART)], ["a"], [f"b {COPY.format('a')}"]),
+        ([("a", ONE), ("b", PART)], ["a"], [note("run-again", file="b", other="a")]),
         (
             [("a", ONE), ("b", make_run(steps=19, training_config=ONE.training_config))],
             ["a", "b"],
@@ -93,8 +88,16 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
         # Another model is another measurement. Other losses and another session are of a copy that
         # was edited, unless the times may be equal by chance.
         ([("a", ONE), ("b", make_run(model="qwen"))], ["a", "b"], []),
-        ([("a", ONE), ("b", make_run(losses=False))], ["a"], [f"b {COPY.format('a')}"]),
-        ([("a", ONE), ("b", make_run(session="s", round=1))], ["a"], [f"b {COPY.format('a')}"]),
+        (
+            [("a", ONE), ("b", make_run(losses=False))],
+            ["a"],
+            [note("run-again", file="b", other="a")],
+        ),
+        (
+            [("a", ONE), ("b", make_run(session="s", round=1))],
+            ["a"],
+            [note("run-again", file="b", other="a")],
+        ),
         ([("a", ROUNDED), ("b", msgspec.structs.replace(ROUNDED, session="s"))], ["a", "b"], []),
         (
             [("a", ROUNDED), ("b", msgspec.structs.replace(ROUNDED, loss_values=(None,) * 60))],
@@ -109,7 +112,7 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
                 ("b", make_run(step_times=(None,) * 60, timeline=BLOCK)),
             ],
             ["a"],
-            [f"b {COPY.format('a')}"],
+            [note("run-again", file="b", other="a")],
         ),
         # MLPerf's submissions of two rounds differ in their descriptions.
         (
@@ -121,18 +124,18 @@ SUBMITTED = make_run(framework="mlperf", timeline=BLOCK)
                 ),
             ],
             ["a"],
-            [f"b {COPY.format('a')}"],
+            [note("run-again", file="b", other="a")],
         ),
         # One occasion with other times.
         (
             [("a", make_run(timeline=BLOCK)), ("b", make_run(timeline=BLOCK, step_time=3.3))],
             ["a", "b"],
-            [f"b {WRONG.format('a')}"],
+            [note("run-otherwise", file="b", other="a")],
         ),
         (
             [("a", make_run(timeline=BLOCK, step_time=3.3), make_run(timeline=BLOCK))],
             ["a", "a"],
-            [f"a {WRONG.format('a')}"],
+            [note("run-otherwise", file="a", other="a")],
         ),
     ],
 )
@@ -418,7 +421,7 @@ def test_a_reference_that_is_none(asked, problem, hint):
 
 class TestSystemsOf:
     def test_models_systems_and_files(self):
-        remarks = ["of /somewhere/else/b.json"]
+        remarks = [note("x", files=("of /somewhere/else/b.json",))]
         given = files(
             ("/somewhere/else/a.json", ONE, make_run(model="qwen", precision=None)),
             ("/somewhere/else/b.json", LATER, ONE, make_run(batch=32, step_time=3.4)),
@@ -435,9 +438,9 @@ class TestSystemsOf:
             "qwen": [("8×H100 (FP8)", ["a.json"])],
         }
         assert remarks == [
-            "of b.json",
-            "precision fp8 from the command line, since the result doesn't state it: a.json",
-            "b.json contains the same run as a.json; counted once",
+            note("x", files=("of b.json",)),
+            note("precision-given", precision="fp8", files=("a.json",)),
+            note("run-again", file="b.json", other="a.json"),
         ]
 
     def test_runs_of_models_that_nobody_names_are_of_one_within_a_file(self):
@@ -463,7 +466,7 @@ class TestCompare:
         found = comparison(*runs, notes=["first \x1b[31mx"])
         assert [each.model for each in found.models] == ["llama", "qwen"]
         assert [each.title for each in found.models] == ["Llama 3.1 8B", "Qwen 2.5 7B"]
-        assert found.notes == ("first x",)
+        assert found.notes == (note("text", text="first x"),)
         # In the order of the files.
         assert found.system_names == ("8×H100 (BF16)", "8×MI300X (BF16)", "8×H200 (BF16)")
         assert found.shared == ("scale full", "BF16")
@@ -480,7 +483,7 @@ class TestCompare:
         assert (found.models, found.shared, found.system_names) == ((), (), ())
 
     def test_rates_in_samples_are_noted_where_there_are_some(self):
-        note = (
+        told = (
             "rates are in samples/s/GPU, since not all logs state the sequence length"
             " (--sequence-length sets it)"
         )
@@ -490,11 +493,14 @@ class TestCompare:
             make_run(model="qwen", **submitted, step_time=2.0),
             make_run(model="mistral"),
         ]
-        assert comparison(*runs).notes == (f"Llama 3.1 8B: {note}", f"Qwen 2.5 7B: {note}")
-        assert comparison(make_run(**submitted, batch=None)).notes == ()
+        assert texts_of(comparison(*runs).notes) == (
+            f"Llama 3.1 8B: {told}",
+            f"Qwen 2.5 7B: {told}",
+        )
+        assert texts_of(comparison(make_run(**submitted, batch=None)).notes) == ()
         other = make_run(**AMD, framework="mlperf", length=None, batch=None, step_time=2.0)
         with_one = comparison(make_run(**submitted), other)
-        assert with_one.notes == (f"Llama 3.1 8B: {note}",)
+        assert texts_of(with_one.notes) == (f"Llama 3.1 8B: {told}",)
 
     def test_a_reference_that_a_model_lacks(self):
         runs = [
@@ -509,7 +515,7 @@ class TestCompare:
             "NVIDIA B200",
         ]
         assert found.notes == (
-            "Qwen 2.5 7B: there is no system 8×H100 (BF16), so another one is the baseline",
+            note("baseline-absent", model="Qwen 2.5 7B", reference="8×H100 (BF16)"),
         )
 
     def test_groups_of_other_work(self):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, failed_run, make_run
+from stored_runs import texts_of
 
 from tprimat.compare.cost import cost, efficiencies, outcomes, with_prices
 from tprimat.errors import UsageError
@@ -14,7 +15,7 @@ AMD = {"device": MI300X, "stack": "rocm"}
 
 
 def priced(*runs, cost, **options):
-    return with_prices(comparison(*runs), cost, **options)
+    return with_prices(comparison(*runs), cost, **options).comparison
 
 
 def cost_of(found):
@@ -87,12 +88,12 @@ def test_prices_are_in_the_order_of_the_files_and_their_source_is_told():
         make_run(), make_run(**AMD, step_time=1.6), cost=["1", "2"], source="a list", date="2026-05"
     )
     assert found.prices["8×H100 (BF16)"].low == 1
-    stated, order = found.notes[-2:]
+    stated, order = texts_of(found.notes)[-2:]
     assert stated == "prices per GPU-hour from the command line (a list, 2026-05)"
     assert order.startswith(
         "prices are in the order of the files, not of the table: 8×H100 (BF16) $1.00"
     )
-    assert "no source given, undated" in priced(make_run(), cost=["1"]).notes[-1]
+    assert "no source given, undated" in texts_of(priced(make_run(), cost=["1"]).notes)[-1]
 
 
 def test_another_count_is_wrong():

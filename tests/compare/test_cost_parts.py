@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from made_runs import MI300X, comparison, make_run
 from made_systems import finding_of, pair_of, result, system
+from stored_runs import note
 
 from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Options
@@ -17,11 +18,10 @@ from tprimat.errors import UsageError
 from tprimat.results.run import Source
 
 AMD = {"device": MI300X, "stack": "rocm"}
-STATED = "prices per GPU-hour from the command line (no source given, undated)"
 
 
 def priced(runs, *arguments, **options):
-    found = with_prices(comparison(*runs), arguments, **options)
+    found = with_prices(comparison(*runs), arguments, **options).comparison
     return found.prices, found.notes
 
 
@@ -37,7 +37,7 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
             ["2", "3"],
             {},
             {"8×H100 (BF16)": Price(2, 2), "8×MI300X (BF16)": Price(3, 3)},
-            [STATED],
+            [note("prices-given", source="no source given", date="undated")],
         ),
         (
             (SLOW, FAST),
@@ -45,10 +45,12 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
             {"source": "a list", "date": "2026-05"},
             {"8×MI300X (BF16)": Price(2, 2), "8×H100 (BF16)": Price(3, 4)},
             [
-                "prices per GPU-hour from the command line (a list, 2026-05)",
+                note("prices-given", source="a list", date="2026-05"),
                 (
-                    "prices are in the order of the files, not of the table: 8×MI300X (BF16) $2.00,"
-                    " 8×H100 (BF16) $3.00 to $4.00"
+                    note(
+                        "prices-in-order-of-files",
+                        prices=("8×MI300X (BF16) $2.00", "8×H100 (BF16) $3.00 to $4.00"),
+                    )
                 ),
             ],
         ),
@@ -57,7 +59,7 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
             ["H100=3", "MI300X=2"],
             {},
             {"8×MI300X (BF16)": Price(2, 2), "8×H100 (BF16)": Price(3, 3)},
-            [STATED],
+            [note("prices-given", source="no source given", date="undated")],
         ),
         # A system that is called otherwise is found by its GPU, and by all that is known of it.
         (
@@ -65,7 +67,7 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
             ["H100=3"],
             {"ordered": False},
             {"8×H100": Price(3, 3), "new": Price(3, 3)},
-            [STATED],
+            [note("prices-given", source="no source given", date="undated")],
         ),
         # Prices that fit none, with the files of systems whose GPU nobody states.
         (
@@ -74,10 +76,14 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
             {},
             {"8×H100 (BF16)": Price(2, 2)},
             [
-                STATED,
+                note("prices-given", source="no source given", date="undated"),
                 (
-                    "no system matches 'B200', so its price is not used; systems: 8×H100 (BF16);"
-                    " 8×MI300X (BF16)"
+                    note(
+                        "prices-of-no-system",
+                        systems=("8×H100 (BF16)", "8×MI300X (BF16)"),
+                        names="'B200'",
+                        prices_are="its price is",
+                    )
                 ),
             ],
         ),
@@ -87,10 +93,14 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
             {},
             {"8×H100 (BF16)": Price(2, 2)},
             [
-                STATED,
+                note("prices-given", source="no source given", date="undated"),
                 (
-                    "no system matches 'A100' or 'B200', so their prices are not used; systems:"
-                    " 8×H100 (BF16); 8×MI300X (BF16)"
+                    note(
+                        "prices-of-no-system",
+                        systems=("8×H100 (BF16)", "8×MI300X (BF16)"),
+                        names="'A100' or 'B200'",
+                        prices_are="their prices are",
+                    )
                 ),
             ],
         ),
@@ -100,19 +110,33 @@ FAST, SLOW = make_run(step_time=1.6), make_run(**AMD)
             {},
             {"8×H100 (BF16)": Price(2, 2)},
             [
-                STATED,
+                note("prices-given", source="no source given", date="undated"),
                 (
-                    "no system matches 'B200', so its price is not used; if the log is from that"
-                    " GPU, add --gpu results/file_2.json=B200"
+                    note(
+                        "price-of-unnamed-gpu",
+                        gpu="results/file_2.json=B200",
+                        names="'B200'",
+                        prices_are="its price is",
+                    )
                 ),
                 (
-                    "no system matches 'MI300X', so its price is not used; systems: 8×H100 (BF16);"
-                    " 8× unknown GPU (BF16)"
+                    note(
+                        "prices-of-no-system",
+                        systems=("8×H100 (BF16)", "8× unknown GPU (BF16)"),
+                        names="'MI300X'",
+                        prices_are="its price is",
+                    )
                 ),
             ],
         ),
         # In a directory a single system needs no name.
-        ((FAST,), ["2"], {"ordered": False}, {"8×H100 (BF16)": Price(2, 2)}, [STATED]),
+        (
+            (FAST,),
+            ["2"],
+            {"ordered": False},
+            {"8×H100 (BF16)": Price(2, 2)},
+            [note("prices-given", source="no source given", date="undated")],
+        ),
     ],
 )
 def test_prices_and_notes(runs, arguments, options, prices, notes):
@@ -121,14 +145,17 @@ def test_prices_and_notes(runs, arguments, options, prices, notes):
 
 
 def test_notes_come_after_those_of_the_comparison():
-    found = with_prices(comparison(FAST, notes=["first"]), ["2"])
-    assert found.notes == ("first", STATED)
+    found = with_prices(comparison(FAST, notes=["first"]), ["2"]).comparison
+    assert found.notes == (
+        note("text", text="first"),
+        note("prices-given", source="no source given", date="undated"),
+    )
 
 
 def test_five_systems_are_named_at_most():
     runs = [make_run(label=f"run {number}", step_time=3 + number / 10) for number in range(6)]
     _, notes = priced(runs, "B200=2")
-    assert notes[-1].endswith("; systems: run 0; run 1; run 2; run 3; run 4")
+    assert notes[-1].fields["systems"] == tuple(f"run {number}" for number in range(5))
 
 
 @pytest.mark.parametrize(

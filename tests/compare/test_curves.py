@@ -10,11 +10,12 @@ import math
 import pytest
 from made_runs import H100, MI300X, make_run, shape
 from made_systems import finding_of, result, system, value
+from stored_runs import note
 
 from tprimat.analysis import projection
 from tprimat.catalog.prices import Price
 from tprimat.compare import curves
-from tprimat.compare.curves import Crossover, Curve, Scaling, Size, scaling_of
+from tprimat.compare.curves import Crossover, Curve, Remark, Scaling, Size, scaling_of
 from tprimat.compare.result import SAMPLES_RATE, Comparison, Group, ModelComparison, Ratio
 from tprimat.results.run import Environment, Node, Source
 
@@ -46,7 +47,7 @@ def lines(*systems, **fields):
     ]
 
 
-ONE_RUN = "one run at every point: run-to-run variation unknown"
+ONE_RUN = note("sizes-of-one-run", where="every point", sizes=(8, 16, 32))
 A, B, C = sized("A", 8, 100.0), sized("B", 16, 90.0), sized("C", 32, 75.0)
 
 
@@ -78,7 +79,10 @@ def test_a_curve_in_full():
         found.curves[0].notes,
     )
     assert found == Scaling((expected,), (), ())
-    assert found.curves[0].notes in ((ONE_RUN,), (ONE_RUN, settings))
+    assert found.curves[0].notes in (
+        ((note("sizes-of-one-run", where="every point", sizes=(8, 16, 32)),),),
+        ((note("sizes-of-one-run", where="every point", sizes=(8, 16, 32)),), settings),
+    )
     assert [size.rate for size in expected.sizes] == pytest.approx([100.0, 90.0, 75.0])
 
 
@@ -126,6 +130,9 @@ def test_an_unknown_rate_is_no_number():
 BAD = (finding_of("error", "x", "impossible"),)
 
 
+IMPOSSIBLE = (note("text", text="impossible"),)
+
+
 class TestNotes:
     def test_what_is_not_used_or_shown(self):
         found = scaled(
@@ -140,15 +147,12 @@ class TestNotes:
             sized("J", 8, 60.0, framework_config={"kernel": "slow"}),
         )
         assert found.notes == (
-            (
-                "1 system doesn't state its number of GPUs; set it with --num-gpus FILE=N, where"
-                " FILE is a part of a log's path, once per GPU count"
-            ),
-            "M, D is not used: excluded: impossible",
-            "M, E is not used: excluded: impossible",
-            "M, F is not used: throughput unknown",
-            "M, H is not shown: measured at one GPU count only",
-            "M: 2 slower configurations at the same GPU count not shown",
+            Remark(note("gpus-of-systems-unstated", systems=1, whose="1 system doesn't state its")),
+            Remark(note("system-excluded", model="M", system="D"), IMPOSSIBLE),
+            Remark(note("system-excluded", model="M", system="E"), IMPOSSIBLE),
+            Remark(note("system-without-rate", model="M", system="F")),
+            Remark(note("size-alone", model="M", system="H")),
+            Remark(note("sizes-dropped", model="M", slower=2)),
         )
         assert [size.system.name for size in found.curves[0].sizes] == ["A", "B"]
 
@@ -156,27 +160,30 @@ class TestNotes:
         other = model(sized("D", None), sized("E", 8), sized("F", 8, 50.0), title="N")
         found = scaling_of(compared(model(sized("G", None), A), other))
         assert found.notes == (
-            (
-                "2 systems don't state their number of GPUs; set it with --num-gpus FILE=N, where"
-                " FILE is a part of a log's path, once per GPU count"
+            Remark(
+                note("gpus-of-systems-unstated", systems=2, whose="2 systems don't state their")
             ),
-            "M, A is not shown: measured at one GPU count only",
-            "N, E is not shown: measured at one GPU count only",
-            "N: 1 slower configuration at the same GPU count not shown",
+            Remark(note("size-alone", model="M", system="A")),
+            Remark(note("size-alone", model="N", system="E")),
+            Remark(note("sizes-dropped", model="N", slower=1)),
         )
         assert found.curves == ()
 
     def test_runs_of_which_there_is_one(self):
         two = {"count": 2}
-        notes = lambda *systems: scaled(*systems).curves[0].notes  # noqa: E731
-        assert notes(A, B, C) == (ONE_RUN,)
+
+        def notes(*systems):
+            return scaled(*systems).curves[0].notes
+
+        def single(where, *sizes):
+            return ((note("sizes-of-one-run", where=where, sizes=sizes),),)
+
+        assert notes(A, B, C) == single("every point", 8, 16, 32)
         assert notes(sized("A", 8, **two), sized("B", 16, **two), sized("C", 32, **two)) == ()
-        variation = "run-to-run variation unknown"
-        assert notes(A, sized("B", 16, **two), C) == (f"one run at 8 and 32 GPUs: {variation}",)
+        assert notes(A, sized("B", 16, **two), C) == single("8 and 32 GPUs", 8, 32)
         cpu = {"device": None, "stack": "cpu"}
-        assert notes(sized("A", 8, **cpu), sized("B", 16, **cpu, **two)) == (
-            f"one run at 8 processes: {variation}",
-        )
+        found = notes(sized("A", 8, **cpu), sized("B", 16, **cpu, **two))
+        assert found == single("8 processes", 8)
 
     def test_precision_and_batch(self):
         two = {"count": 2, "precision": None}
@@ -185,18 +192,15 @@ class TestNotes:
             for name, gpus, batch in (("A", 8, 1_024), ("B", 16, 2_048), ("C", 32, 512))
         ]
         assert scaled(*systems).curves[0].notes == (
-            "precision is unknown and may differ between GPU counts",
-            (
-                "the global batch changes with the number of GPUs (512 to 2,048); a larger batch"
-                " may need more samples for the same loss"
-            ),
+            (note("precision-of-sizes-unknown"),),
+            (note("batch-changes", least=512, most=2048),),
         )
         one = Size(A, 8, None, None, None, None, None)
-        assert list(curves._notes((one, dataclasses.replace(one, batch=3)))) == [ONE_RUN]
+        assert list(curves._notes((one, dataclasses.replace(one, batch=3)))) == [
+            (note("sizes-of-one-run", where="every point", sizes=(8, 8)),)
+        ]
         two = [dataclasses.replace(one, batch=batch) for batch in (3, 4)]
-        assert list(curves._notes(two))[1].startswith(
-            "the global batch changes with the number of GPUs (3 to 4); "
-        )
+        assert list(curves._notes(two))[1] == (note("batch-changes", least=3, most=4),)
 
     def test_settings_that_change(self):
         def kernels(*names):
@@ -216,17 +220,16 @@ class TestNotes:
                 .notes
             )
 
-        begins = "settings change with the number of GPUs:"
-        assert kernels("x", "y") == (f"{begins} kernel (x, y); z (x, y)",)
-        assert kernels("x" * 25, None, "y" * 24) == (
-            (
-                f"{begins} kernel ({'x' * 23}…, unknown, {'y' * 24}); z ({'x' * 23}…, unknown,"
-                f" {'y' * 24})"
-            ),
-        )
+        def told(*settings):
+            return ((note("settings-change", settings=settings),),)
+
+        assert kernels("x", "y") == told("kernel (x, y)", "z (x, y)")
+        values = f"({'x' * 23}…, unknown, {'y' * 24})"
+        assert kernels("x" * 25, None, "y" * 24) == told(f"kernel {values}", f"z {values}")
         assert kernels("x", "x") == ()
-        assert kernels(*"abcdefg") == (f"{begins} kernel; z",)
-        assert kernels(*"abcdef") == (f"{begins} kernel (a, b, c, d, e, f); z (a, b, c, d, e, f)",)
+        assert kernels(*"abcdefg") == told("kernel", "z")
+        values = "(a, b, c, d, e, f)"
+        assert kernels(*"abcdef") == told(f"kernel {values}", f"z {values}")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from made_runs import MI300X, comparison, make_run
+from stored_runs import reason_of
 
 from tprimat.compare.cost import efficiencies, with_prices
 from tprimat.report.verdict import report
@@ -56,7 +57,7 @@ def training(
 def worth(run, price=None):
     found = comparison(run)
     if price:
-        found = with_prices(found, [price])
+        found = with_prices(found, [price]).comparison
     (system,) = found.models[0].systems
     (figures,) = efficiencies(found, system)
     return figures.values
@@ -130,7 +131,7 @@ def test_other_encoders_are_other_models():
         comparison(training(), training(encoder=6, device=MI300X, stack="rocm")).models[0].pairs
     )
     assert pair.ratio is None
-    assert "num encoder layers 3 and 6" in pair.reason
+    assert "num encoder layers 3 and 6" in reason_of(pair)
 
 
 def test_the_configuration_diff_names_encoder_and_decoder():

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run, shape
 from made_systems import finding_of, pair_of, result, system, value
+from stored_runs import note
 
 from tprimat.compare import groups, pairs
 from tprimat.compare.groups import by_work, evidence, group_of
@@ -137,7 +138,7 @@ def test_a_group(work, others, chosen, order, baseline, leader, second):
     rates = {each.name: each.value(RATE) for each in (*work, *others)}
     for each in found.pairs:
         comparable = not {each.system.name, baseline} & set("LXS")
-        assert (each.ratio is not None, each.reason is None) == (comparable, comparable)
+        assert (each.ratio is not None, each.reasons == ()) == (comparable, comparable)
         if each.ratio:
             assert each.ratio.value == pytest.approx(rates[each.system.name] / rates[baseline])
     if second is None:
@@ -149,8 +150,8 @@ def test_a_group(work, others, chosen, order, baseline, leader, second):
 
 def test_in_the_same_mode_a_difference_of_configuration_gives_no_ratio():
     work = (A, made("B", 200.0, batch=128), made("C", 100.0, batch=32))
-    assert [each.reason for each in grouped(work, mode="same").pairs] == [
-        "the configurations differ in global batch"
+    assert [each.reasons for each in grouped(work, mode="same").pairs] == [
+        (note("configurations-not-equal", settings=("global batch",)),)
     ] * 2
     found = grouped(
         (made("A", 300.0), made("B", 200.0), made("C", 100.0, batch=32)), chosen=None, mode="same"
@@ -167,7 +168,7 @@ def test_in_the_same_mode_a_difference_of_configuration_gives_no_ratio():
         for name, rate, size in (("A", 300.0, 1), ("B", 200.0, 2), ("C", 100.0, None))
     )
     found = grouped((first, second, chosen), (), chosen, "same")
-    assert found.runner_up.reason == "the configurations differ in micro-batch"
+    assert found.runner_up.reasons == (note("configurations-not-equal", settings=("micro-batch",)),)
 
 
 @pytest.fixture
@@ -274,7 +275,9 @@ def test_the_values_of_the_baseline_are_those_beside_the_leader(monkeypatch):
     assert [each.baseline for each in found.pairs] == [found.baseline] * 2 == [found.systems[1]] * 2
     assert [each.ratio.value for each in found.pairs] == pytest.approx([300 / 210, 100 / 190])
     clocks = [each for each in found.caveats if each.code == "clock-differs"]
-    assert [each.text for each in clocks] == ["rates on the common clock: A as on its own"]
+    assert [each.notes for each in clocks] == [
+        (note("rates-on-common-clock", rates=("A as on its own",)),)
+    ]
 
 
 def throttled(name, rate, code="thermal"):
@@ -291,10 +294,16 @@ def test_the_caveats_are_those_of_all_that_are_compared():
             make_run(notes=FROM_NAMES, telemetry=throttled("x", 1.0).run.telemetry),
         ),
     )
-    found = [(each.code, each.text) for each in grouped((*first, *third)).caveats]
-    source = "GPUs of C inferred from the names of the platform and of the log's files"
+    found = [(each.code, each.notes) for each in grouped((*first, *third)).caveats]
+    source = (note("gpu-guessed", systems=("C",)),)
     assert [each for each in found if each[0] != "not-reported"] == [
-        ("throttled", "A: it is thermal; C: it is thermal"),
+        (
+            "throttled",
+            (
+                note("telemetry-event", kind="thermal", event="it is thermal", system="A"),
+                note("telemetry-event", kind="thermal", event="it is thermal", system="C"),
+            ),
+        ),
         ("gpu-source", source),
     ]
     assert [code for code, _ in found] == ["throttled", "gpu-source", "not-reported"]
@@ -311,7 +320,11 @@ def test_the_caveats_are_those_of_all_that_are_compared():
 
 def test_a_system_alone_has_the_caveats_of_its_own():
     (caveat,) = grouped((throttled("A", 300.0),)).caveats
-    assert caveat == Caveat("throttled", "warning", "A: it is thermal")
+    assert caveat == Caveat(
+        "throttled",
+        "warning",
+        (note("telemetry-event", kind="thermal", event="it is thermal", system="A"),),
+    )
     untimed = system("A", dataclasses.replace(throttled("A", 1.0).runs[0], is_valid=False))
     assert grouped((untimed,)).caveats == ()
     # Two that aren't compared have none.
@@ -324,15 +337,21 @@ def clocked(name, rate, clock="timer", *more):
 
 
 @pytest.mark.parametrize(
-    ("pairs", "text"),
+    ("pairs", "rates"),
     [
         ([(clocked("A", 100.0), clocked("A", 100.0))], None),
         # Another clock, whatever the rate.
-        ([(clocked("A", 100.0), clocked("A", 103.4, "blocks"))], "A 3.4% higher than on its own"),
-        ([(clocked("A", 100.0, "blocks"), clocked("A", 96.6))], "A 3.4% lower than on its own"),
+        (
+            [(clocked("A", 100.0), clocked("A", 103.4, "blocks"))],
+            ("A 3.4% higher than on its own",),
+        ),
+        ([(clocked("A", 100.0, "blocks"), clocked("A", 96.6))], ("A 3.4% lower than on its own",)),
         # Just below and just above what is shown as a difference.
-        ([(clocked("A", 100.0), clocked("A", 100.049, "blocks"))], "A as on its own"),
-        ([(clocked("A", 100.0), clocked("A", 99.949, "blocks"))], "A 0.1% lower than on its own"),
+        ([(clocked("A", 100.0), clocked("A", 100.049, "blocks"))], ("A as on its own",)),
+        (
+            [(clocked("A", 100.0), clocked("A", 99.949, "blocks"))],
+            ("A 0.1% lower than on its own",),
+        ),
         ([(clocked("A", 100.0), clocked("A", 110.0))], None),
         # Clocks are compared as sets, and rates as geometric means over runs.
         (
@@ -353,19 +372,18 @@ def clocked(name, rate, clock="timer", *more):
                 (clocked("B", 100.0), clocked("B", 100.0)),
                 (clocked("C", 100.0), clocked("C", 90.0, "stamps")),
             ],
-            "A 8.6% higher than on its own; C 10.0% lower than on its own",
+            ("A 8.6% higher than on its own", "C 10.0% lower than on its own"),
         ),
         ([(clocked("A", None), clocked("A", 100.0, "blocks"))], None),
         ([(clocked("A", 100.0), clocked("A", None, "blocks"))], None),
     ],
 )
-def test_rates_on_another_clock_than_their_own(pairs, text):
+def test_rates_on_another_clock_than_their_own(pairs, rates):
     own, shown = zip(*pairs, strict=True)
-    expected = (
-        []
-        if text is None
-        else [Caveat("clock-differs", "info", f"rates on the common clock: {text}")]
-    )
+    expected = []
+    if rates is not None:
+        told = note("rates-on-common-clock", rates=rates)
+        expected.append(Caveat("clock-differs", "info", (told,)))
     assert list(groups._on_other_clocks(own, shown)) == expected
 
 

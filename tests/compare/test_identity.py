@@ -10,10 +10,11 @@ import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run
 
-from tprimat.compare import TOLD_APART, Loaded, compare
+from tprimat.compare import Loaded, compare
 from tprimat.compare.cost import with_prices
 from tprimat.errors import ExitStatus
 from tprimat.log_import.load import load
+from tprimat.notes.catalogue import words
 from tprimat.report.verdict import report
 from tprimat.results.run import Environment, Source
 
@@ -36,7 +37,7 @@ def made(time, day=1, **fields):
 def named(*groups, **options):
     found = compare(files(*groups), **options)
     return [(system.name, len(system.runs)) for system in found.systems], [
-        note for note in found.notes if TOLD_APART in note
+        words(note) for note in found.notes if note.code == "compared-apart"
     ]
 
 
@@ -212,7 +213,7 @@ def copies(*devices):
 
 def test_i6_copies_are_not_compared():
     found = compare([*copies(H100, "NVIDIA H200", "NVIDIA B200")])
-    priced = with_prices(found, ["H100=2", "H200=3", "B200=4"])
+    priced = with_prices(found, ["H100=2", "H200=3", "B200=4"]).comparison
     (answer,) = report(priced).answers
     assert answer.group.leaders is None
     assert answer.verdict.headline.startswith("Not compared: ")

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 from made_runs import make_run
+from stored_runs import text_of
 from tool_modules import load_tool
 
 from tprimat.analysis import intervals
@@ -77,7 +78,7 @@ class TestAnswers:
         check = checked([run(1)], [run(2, times=times)], threshold)
         assert (check.answer, check.method, check.runs) == (answer, "batches", (1, 1))
         assert check.low < check.change < check.high
-        assert "; assumes 0.2% run-to-run variation" in check.basis
+        assert "; assumes 0.2% run-to-run variation" in text_of(check.basis)
 
     def test_equal_losses_are_equal_at_any_threshold(self):
         check = checked([run(1)], [run(2, losses=run(1).loss_values)], "0%")
@@ -106,7 +107,7 @@ class TestAnswers:
         assert check.values[0] == pytest.approx(
             np.mean(before.loss_values[-int(WINDOW * STEPS) :]), rel=2e-3
         )
-        assert f"the last 25% of {STEPS * 131_072 / 1e6:.1f}M common tokens" in check.basis
+        assert f"the last 25% of {STEPS * 131_072 / 1e6:.1f}M common tokens" in text_of(check.basis)
 
     @pytest.mark.parametrize("batch", [16, 32, 128])
     def test_another_batch_is_compared_after_the_same_tokens(self, batch):
@@ -133,7 +134,7 @@ class TestAnswers:
     def test_samples_stand_for_tokens_where_these_are_unknown(self):
         check = checked([run(1, length=None)], [run(2, length=None, times=1.1)])
         assert check.answer == "worse"
-        assert "common samples" in check.basis
+        assert "common samples" in text_of(check.basis)
 
     def test_runs_that_vary_have_an_error_between_them(self):
         offsets = (0.99, 1.0, 1.01)
@@ -143,7 +144,7 @@ class TestAnswers:
         assert check.high - check.low > 0.03
         alike = checked([run(seed) for seed in (1, 2, 3)], [run(seed) for seed in (11, 12, 13)])
         assert alike.high - alike.low < 0.02
-        assert "run-to-run variation" not in alike.basis
+        assert "run-to-run variation" not in text_of(alike.basis)
 
     def test_one_run_against_three_is_a_prediction(self):
         before = [run(1 + k, times=times) for k, times in enumerate((0.99, 1.0, 1.01))]
@@ -172,7 +173,7 @@ class TestWhereItCannotBeTold:
     def test_is_not_comparable(self, before, after, text):
         check = checked([run(1, **before)], [run(2, **after)])
         assert (check.answer, check.change) == ("not comparable", None)
-        assert check.text.startswith(f"final_loss: {text}")
+        assert text_of(check).startswith(f"final_loss: {text}")
 
     def test_a_large_regression_is_no_other_training(self):
         check = checked([run(1, data=Data(digest="a"))], [run(2, times=1.4, data=Data(digest="a"))])
@@ -180,13 +181,13 @@ class TestWhereItCannotBeTold:
         assert check.answer == "worse"
 
     def test_what_is_not_known_of_the_data_is_said(self):
-        assert "assumes that both used the same data" in checked([run(1)], [run(2)]).basis
+        assert "assumes that both used the same data" in text_of(checked([run(1)], [run(2)]).basis)
         proven = checked([run(1, data=Data(digest="a"))], [run(2, data=Data(digest="a"))])
-        assert "proven" not in proven.basis
+        assert "proven" not in text_of(proven.basis)
 
     def test_a_loss_that_became_infinite_doesnt_pass(self):
         check = checked([run(1)], [without(run(2), 201, STEPS)])
-        assert (check.answer, check.text[:48]) == (
+        assert (check.answer, text_of(check)[:48]) == (
             "not comparable",
             "final_loss: no finite loss after step 200 of 400",
         )
@@ -210,10 +211,10 @@ class TestWhereItCannotBeTold:
         check = checked([run(1, steps=steps)], [run(2, steps=steps)], "20%")
         assert check.answer == answer
         if more:
-            assert check.text.startswith(
+            assert text_of(check).startswith(
                 f"final_loss: {LEAST_RECORDS - 1} losses in the last 25% of "
             )
-            assert check.text.endswith(f"common tokens, {LEAST_RECORDS} needed")
+            assert text_of(check).endswith(f"common tokens, {LEAST_RECORDS} needed")
 
     def test_a_smoothed_loss_shows_too_little(self):
         def smoothed(seed):
@@ -224,14 +225,14 @@ class TestWhereItCannotBeTold:
 
         check = checked([smoothed(1)], [smoothed(2)])
         assert (check.answer, check.low) == ("inconclusive", None)
-        assert check.text.endswith("are too strongly autocorrelated")
+        assert text_of(check).endswith("are too strongly autocorrelated")
 
     @pytest.mark.parametrize(("apart", "is_equal"), [(1e-10, True), (1e-8, False), (1e-7, False)])
     def test_losses_that_differ_by_rounding_alone_are_equal(self, apart, is_equal):
         before = run(noise=0.0)
         drifting = [loss + apart * step / STEPS * 8 for step, loss in enumerate(before.loss_values)]
         check = checked([before], [run(1, losses=drifting)])
-        assert ("autocorrelated" not in check.text) == is_equal
+        assert ("autocorrelated" not in text_of(check)) == is_equal
 
 
 class TestSeriesMean:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from made_runs import make_run
 from made_systems import pair_of, result, system
-from stored_runs import series
+from stored_runs import note, series, text_of
 
 from tprimat.analysis import intervals
 from tprimat.compare import loss as module
@@ -58,32 +58,37 @@ class TestCurve:
 
     def test_of_samples(self):
         run = run_of([4.0, 3.0], batch=3, length=None)
-        assert module._curve(result(run=run)) == "unknown tokens per step"
+        assert module._curve(result(run=run)) == note("losses-of-unknown-steps")
         assert module._curve(result(run=run, unit="samples")) == (
             [-1.5, 1.5, 4.5],
             [0.0, 12.0, 21.0],
         )
-        assert (
-            module._curve(result(run=run_of([4.0, 3.0], batch=None), unit="samples"))
-            == "unknown tokens per step"
+        assert module._curve(result(run=run_of([4.0, 3.0], batch=None), unit="samples")) == note(
+            "losses-of-unknown-steps"
         )
 
     @pytest.mark.parametrize(
         ("values", "why"),
         [
-            ([4.0], "no losses"),
-            ([4.0, None], "no losses"),
-            ([None, None], "no losses"),
+            ([4.0], note("losses-absent")),
+            ([4.0, None], note("losses-absent")),
+            ([None, None], note("losses-absent")),
             # The last loss may lie as many records before the end as the longest gap before it.
             ([4.0, 3.0, None], None),
-            ([4.0, 3.0, None, None], "no finite loss after step 2 of 4"),
+            ([4.0, 3.0, None, None], note("losses-end", step=2, last=4)),
             ([4.0, None, 3.0, 2.0, None, None], None),
-            ([4.0, None, 3.0, 2.0, None, None, None], "no finite loss after step 4 of 7"),
+            ([4.0, None, 3.0, 2.0, None, None, None], note("losses-end", step=4, last=7)),
         ],
     )
     def test_why_there_is_none(self, values, why):
         found = module._curve(result(run=run_of(values)))
         assert found == why if why else isinstance(found, tuple)
+
+
+def few_losses(count, found):
+    """What is said of so many losses in the window, whatever the work in it is."""
+    fields = {"share": 0.25, "work": found.note.fields["work"], "unit": "tokens"}
+    return Losses(note("losses-few", **fields, losses=count, needed=20), "inconclusive")
 
 
 def swing(count, mean, size, phase=0.0):
@@ -151,10 +156,8 @@ class TestLosses:
         )
         assert found.difference.value == pytest.approx(within.value)
         assert (found.answer, found.difference.method) == ("inconclusive", "batches")
-        assert (
-            found.text
-            == "Final loss: mean over the last 25% of 13.2M common tokens; assumes 0.2% run-to-run"
-            " variation"
+        assert found.note == note(
+            "losses-averaged", share=0.25, work=13238272.0, unit="tokens", spread=0.002
         )
 
     def test_of_several_runs_the_larger_error_decides(self):
@@ -171,7 +174,7 @@ class TestLosses:
         assert found.difference.method == larger.method
         assert found.difference.error == pytest.approx(larger.error)
         assert found.difference.value == pytest.approx(larger.value)
-        assert found.text == "Final loss: mean over the last 25% of 13.2M common tokens"
+        assert found.note == note("losses-averaged", share=0.25, work=13238272.0, unit="tokens")
 
     def test_one_run_against_two_has_the_assumption_for_each(self):
         twos = [self.OTHER, [each * 1.0005 for each in self.OTHER]]
@@ -206,10 +209,7 @@ class TestLosses:
     def test_equal_losses_have_no_difference(self):
         found = losses(pair_of(of(self.ONE), of(self.ONE, name="B")), math.log)
         mean = integral(self.ONE, self.grid()[0], self.grid()[-1])
-        text = (
-            "Final loss: mean over the last 25% of 13.2M common tokens; assumes 0.2% run-to-run"
-            " variation"
-        )
+        text = note("losses-averaged", share=0.25, work=13238272.0, unit="tokens", spread=0.002)
         assert found == Losses(
             text, "inconclusive", (pytest.approx(mean), pytest.approx(mean)), None
         )
@@ -222,23 +222,18 @@ class TestLosses:
             of(each, name=name, data=of_one)
             for each, name, of_one in zip((self.ONE, self.OTHER), "AB", data, strict=True)
         )
-        assert losses(pair_of(one, other), math.log).text.endswith(
-            "; assumes 0.2% run-to-run variation; assumes that both used the same data"
-        )
+        found = losses(pair_of(one, other), math.log).note
+        assert (found.code, found.fields["spread"]) == ("losses-averaged-of-unknown-data", 0.002)
 
     def test_only_what_both_trained_counts(self):
         # The second one goes on from step 41, and the first one ends at 101.
         late = run_of(swing(120, 3.1, 0.06), steps=range(41, 161))
         found = losses(pair_of(of(self.ONE), system("B", result(run=late))), math.log)
-        assert found == Losses(
-            "15 losses in the last 25% of 8M common tokens, 20 needed", "inconclusive"
-        )
+        assert found == few_losses(15, found)
         # From 39.5 to 100.5 there are 61 steps; the last quarter begins at 85.25.
         none = run_of(swing(120, 3.1, 0.06), steps=range(201, 321))
         found = losses(pair_of(of(self.ONE), system("B", result(run=none))), math.log)
-        assert found == Losses(
-            "0 losses in the last 25% of 0 common tokens, 20 needed", "inconclusive"
-        )
+        assert found == few_losses(0, found)
 
     @pytest.mark.parametrize(("steps", "is_known"), [(79, False), (80, True)])
     def test_twenty_losses_are_needed(self, steps, is_known):
@@ -246,25 +241,22 @@ class TestLosses:
         found = losses(pair_of(of(one), of(other, name="B")), math.log)
         assert (found.means is not None) is is_known
         if not is_known:
-            assert found == Losses(
-                "19 losses in the last 25% of 10.4M common tokens, 20 needed", "inconclusive"
-            )
+            assert found == few_losses(19, found)
 
     def test_the_coarsest_curve_gives_the_places(self):
         coarse = [statistics.fmean(self.ONE[4 * place : 4 * place + 4]) for place in range(25)]
         run = run_of(coarse, steps=range(4, 104, 4), windows=[4] * 25)
         found = losses(pair_of(of(self.ONE), system("B", result(run=run))), math.log)
-        assert found == Losses(
-            "6 losses in the last 25% of 13.1M common tokens, 20 needed", "inconclusive"
-        )
+        assert found == few_losses(6, found)
 
     def test_in_samples(self):
         one, other = (
             of(each, name=name, length=None, samples=True)
             for each, name in ((self.ONE, "A"), (self.OTHER, "B"))
         )
-        assert losses(pair_of(one, other), math.log).text.startswith(
-            "Final loss: mean over the last 25% of 6.46k common samples; assumes"
+        found = losses(pair_of(one, other), math.log).note
+        assert found == note(
+            "losses-averaged", share=0.25, work=pytest.approx(6464), unit="samples", spread=0.002
         )
 
     @pytest.mark.parametrize("zero", [0.0, -3.0])
@@ -276,7 +268,7 @@ class TestLosses:
                 (of(values), of(self.ONE, name="B")),
             ):
                 found = losses(pair_of(*systems), math.log)
-                assert (found == Losses("it is 0 or below")) is (place == 90)
+                assert (found == Losses(note("losses-not-positive"))) is (place == 90)
 
     @pytest.mark.parametrize("broken", ["A", "B"])
     def test_a_run_without_losses(self, broken):
@@ -285,22 +277,24 @@ class TestLosses:
             of(values[name], [None, 3.0] if name == broken else values[name], name=name)
             for name in "AB"
         )
-        assert losses(pair_of(one, other), math.log) == Losses(f"no losses in a run of {broken}")
+        assert losses(pair_of(one, other), math.log) == Losses(note("losses-absent", system=broken))
 
     def test_another_training(self):
         other = of(self.OTHER, name="B", data=Data(kind="c4", digest="cd"))
         assert losses(pair_of(of(self.ONE), other), math.log) == Losses(
-            "different data (checksums differ)"
+            note("losses-not-comparable", why="different data (checksums differ)")
         )
         rates = [
             of(self.ONE, name=name, optimizer=Optimizer(learning_rate=each))
             for name, each in (("A", 0.1), ("B", 0.2))
         ]
-        assert losses(pair_of(*rates), math.log).text.startswith("learning rates differ: ")
+        assert text_of(losses(pair_of(*rates), math.log)).startswith(
+            "final_loss: learning rates differ: "
+        )
 
     def test_what_is_too_strongly_autocorrelated_decides_nothing(self):
         drifting = [each * (1 + 1e-4 * step) for step, each in enumerate(self.ONE)]
         found = losses(pair_of(of(self.ONE), of(drifting, name="B")), math.log)
-        text = "losses in the last 25% of 13.2M common tokens are too strongly autocorrelated"
-        assert found == Losses(text, "inconclusive")
+        why = note("losses-autocorrelated", share=0.25, work=13238272.0, unit="tokens")
+        assert found == Losses(why, "inconclusive")
         assert np.ptp(drifting) > 1e-9

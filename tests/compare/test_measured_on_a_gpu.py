@@ -8,6 +8,7 @@ import json
 import statistics
 
 import pytest
+from stored_runs import text_of
 
 import tprimat
 from tprimat.compare import compare
@@ -77,7 +78,7 @@ def test_what_compiling_took_is_said_where_it_tells_systems_apart(folder, found)
         caveats = [
             each for model in comparison.models for group in model.groups for each in group.caveats
         ]
-        return [each.text for each in caveats if each.code == "compile-time"]
+        return [text_of(each) for each in caveats if each.code == "compile-time"]
 
     assert said(found) == [
         "compiling took 3.3 to 10.8 s before the first step; no speed includes it"

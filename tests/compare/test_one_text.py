@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from made_runs import make_run
+from stored_runs import reason_of, text_of
 
 from tprimat import cli
 from tprimat.analysis.efficiency import Options
@@ -72,7 +73,7 @@ class TestPerStep:
         assert group.leaders.speedup.value == pytest.approx(ratio, rel=1e-3)
         assert {system.unit for system in group.systems} == {"steps"}
         caveat = group.caveats[0]
-        assert (caveat.code, caveat.severity, caveat.text) == (
+        assert (caveat.code, caveat.severity, text_of(caveat)) == (
             "steps-compared",
             "warning",
             "the log states neither a model nor the tokens of a step, so each step is taken to do the"
@@ -86,7 +87,7 @@ class TestPerStep:
         first, second = headings
         comparison = compared(page(first, TWO[0], second, TWO[2]))
         (pair,) = comparison.models[0].groups[0].pairs
-        assert pair.reason is None
+        assert reason_of(pair) is None
         assert pair.speedup.value == pytest.approx(1.6, rel=2e-3)
 
     def test_i1_three_headings(self, page):
@@ -105,7 +106,7 @@ class TestPerStep:
         path = page("bf16\n", TWO[0], "fp8\n", training(2.5, hour=11, batch=128, first=10.91))
         (pair,) = compared(path).models[0].groups[0].pairs
         assert (pair.ratio, pair.system.unit) == (None, "tokens")
-        assert pair.reason in (
+        assert reason_of(pair) in (
             "workload mismatch: global batch 64 vs 128",
             "workload mismatch: global batch 128 vs 64",
         )
@@ -113,12 +114,12 @@ class TestPerStep:
     def test_i1_two_files_are_not_compared(self, page):
         files = page(TWO[0], name="a.log"), page(TWO[2], name="b.log")
         (pair,) = compared(*files).models[0].groups[0].pairs
-        assert (pair.ratio, pair.reason, pair.system.unit) == (None, NO_MODEL, "tokens")
+        assert (pair.ratio, reason_of(pair), pair.system.unit) == (None, NO_MODEL, "tokens")
 
     def test_i1_nor_is_a_text_beside_another_file(self, page):
         files = page("bf16\n", *TWO), page(training(3.0, first=11.9), name="b.log")
         pairs = [pair for group in compared(*files).models[0].groups for pair in group.pairs]
-        assert [pair.reason for pair in pairs] == [NO_MODEL] * 2
+        assert [reason_of(pair) for pair in pairs] == [NO_MODEL] * 2
 
     def test_i1_a_named_model_and_its_sizes_are_compared_in_tokens(self, page, tmp_path, capsys):
         words = [str(page("bf16\n", *TWO)), "--results-dir", str(tmp_path), "--no-plot"]
@@ -185,10 +186,10 @@ def test_i1_what_a_text_states_of_a_step_is_equal(fields, reason):
         other = Loaded("page.log", "aa", (msgspec.structs.replace(run, training_config=config),))
     (group,) = compare([of_text("a"), other], reference="a").models[0].groups
     (pair,) = group.pairs
-    assert (pair.reason, pair.ratio is None) == (reason, reason is not None)
+    assert (reason_of(pair), pair.ratio is None) == (reason, reason is not None)
     assert {system.unit for system in group.systems} == {"tokens" if reason else "steps"}
     if not reason:
-        assert group.caveats[0].text.startswith("the log states no model, so each step")
+        assert text_of(group.caveats[0]).startswith("the log states no model, so each step")
 
 
 @pytest.mark.parametrize(

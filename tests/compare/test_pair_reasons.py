@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from made_runs import MI300X, make_run, shape
 from made_systems import finding_of, result, system, value
-from stored_runs import notes_of
+from stored_runs import note, notes_of
 
 from tprimat.checks import compute, training
 from tprimat.compare.pairs import different_work, pair
@@ -66,101 +66,147 @@ UNTIMED = "has no step times"
     ("one", "other", "reason"),
     [
         # Without step times for a known reason: both are named.
-        (of("A"), of(timed=False, said=(no_step_times("X", but="; Y"),)), "B has no step times: X"),
+        (
+            of("A"),
+            of(timed=False, said=(no_step_times("X", but="; Y"),)),
+            (note("untimed", why="X", system="B"),),
+        ),
         (
             of("A", timed=False, status="failed"),
             of(timed=False),
-            "A has no step times: its run failed; B has no step times",
+            (note("untimed", ended="failed", system="A"), note("untimed", system="B")),
         ),
-        (of("A", **EMULATED), of(), "A ran on an emulated device; its timings are not valid"),
+        (of("A", **EMULATED), of(), (note("on-emulated-device", system="A"),)),
         # That comes before another model, and another model before what nobody explains.
         (
             of("A", timed=False, status="failed", model_config=shape()),
             of(model_config=shape(num_layers=16)),
-            "A has no step times: its run failed",
+            (note("untimed", ended="failed", system="A"),),
         ),
         (
             of("A", timed=False, status="failed", model_config=shape()),
             of(timed=False, model_config=shape(num_layers=16)),
-            "A has no step times: its run failed; B has no step times",
+            (note("untimed", ended="failed", system="A"), note("untimed", system="B")),
         ),
         (
             of("A", timed=False, model_config=shape()),
             of(model_config=shape(num_layers=16)),
-            "the models differ in shape (num layers 32 and 16)",
+            (note("shapes-differ", conflict="num layers 32 and 16"),),
         ),
-        (of("A", timed=False), of(), f"A {UNTIMED}"),
-        (of("A"), of(timed=False), f"B {UNTIMED}"),
-        (of("A", timed=False), of(timed=False), f"A {UNTIMED}; B {UNTIMED}"),
-        (of("A", timed=False, findings=BAD), of(), f"A {UNTIMED}"),
+        (of("A", timed=False), of(), (note("untimed", system="A"),)),
+        (of("A"), of(timed=False), (note("untimed", system="B"),)),
+        (
+            of("A", timed=False),
+            of(timed=False),
+            (note("untimed", system="A"), note("untimed", system="B")),
+        ),
+        (of("A", timed=False, findings=BAD), of(), (note("untimed", system="A"),)),
         # Scales.
-        (of("A", scale="tiny"), of(), f"the scales differ (tiny and full){OTHER}"),
-        (of("A", scale="full"), of(scale="small"), f"the scales differ (full and small){OTHER}"),
+        (of("A", scale="tiny"), of(), (note("scales-differ", first="tiny", second="full"),)),
+        (
+            of("A", scale="full"),
+            of(scale="small"),
+            (note("scales-differ", first="full", second="small"),),
+        ),
         (
             of("A", scale=None),
             of(scale="small"),
-            f"the scales differ (unknown and small){OTHER}",
+            (note("scales-differ", first="unknown", second="small"),),
         ),
-        (of("A", scale=None), of(scale="full"), None),
-        (of("A", scale="tiny"), of(scale="tiny"), None),
+        (of("A", scale=None), of(scale="full"), ()),
+        (of("A", scale="tiny"), of(scale="tiny"), ()),
         # A model that nobody names.
-        (of("A", model=None), of(model=None), "the results don't say which model was trained"),
-        (of("A", model=None, model_config=shape()), of(model=None, model_config=shape()), None),
-        (of("A"), of(), None),
+        (of("A", model=None), of(model=None), (note("models-unnamed"),)),
+        (of("A", model=None, model_config=shape()), of(model=None, model_config=shape()), ()),
+        (of("A"), of(), ()),
         # What is excluded: the baseline's first.
-        (of("A", findings=BAD), of(findings=OPEN), "A: impossible"),
-        (of("A"), of(findings=OPEN), "B: unverified"),
-        (of("A", findings=BAD[:1]), of(), None),
-        (of("A", scale="tiny", findings=BAD), of(), f"the scales differ (tiny and full){OTHER}"),
+        (of("A", findings=BAD), of(findings=OPEN), (note("text", text="impossible", system="A"),)),
+        (of("A"), of(findings=OPEN), (note("text", text="unverified", system="B"),)),
+        (of("A", findings=BAD[:1]), of(), ()),
+        (
+            of("A", scale="tiny", findings=BAD),
+            of(),
+            (note("scales-differ", first="tiny", second="full"),),
+        ),
         # Runs that are unlike each other.
         (
             apart(100.0, 200.0),
             of(),
-            "B has runs that differ 2×, so they are not of one configuration",
+            (note("runs-of-several-configurations", spread=2.0, system="B"),),
         ),
         (
             of("A"),
             apart(100.0, 251.2, 99.9),
-            "B has runs that differ 2.51×, so they are not of one configuration",
+            (note("runs-of-several-configurations", spread=2.5145145145145142, system="B"),),
         ),
-        (apart(100.0, 199.0), of(), None),
-        (apart(100.0, 251.0, session="s"), of(), None),
+        (apart(100.0, 199.0), of(), ()),
+        (apart(100.0, 251.0, session="s"), of(), ()),
         (
             dataclasses.replace(apart(100.0, 251.0), findings=BAD),
             of(),
-            "B: impossible",
+            (note("text", text="impossible", system="B"),),
         ),
         # One log, read twice.
-        (of("A", **read("0")), of(**SAME, **read("0")), "a.json and a.json are copies of one run"),
-        (of("A", **read("0")), of(**SAME, **read("1")), None),
+        (
+            of("A", **read("0")),
+            of(**SAME, **read("0")),
+            (note("copies-of-one-run", file="a.json", copy="a.json"),),
+        ),
+        (of("A", **read("0")), of(**SAME, **read("1")), ()),
         # Rates that are unknown.
-        (of("A", None), of(), "tokens/s/GPU of A is unknown"),
-        (of("A"), of(rate=None), "tokens/s/GPU of B is unknown"),
-        (of("A", None), of(rate=None), "tokens/s/GPU is unknown"),
+        (of("A", None), of(), (note("rate-unknown", unit="tokens/s/GPU", system="A"),)),
+        (of("A"), of(rate=None), (note("rate-unknown", unit="tokens/s/GPU", system="B"),)),
+        (of("A", None), of(rate=None), (note("rate-unknown", unit="tokens/s/GPU"),)),
         (
             of("A", None, notes=(*notes_of("x"), NO_BATCH, NO_GPUS)),
             of(rate=None, notes=(NO_GPUS,)),
-            "tokens/s/GPU of A is unknown (batch unknown: step times only, no throughput in"
-            " tokens); tokens/s/GPU of B is unknown (number of GPUs unknown: no throughput per GPU)",
+            (
+                note("rate-without-sizes", unknown="batch", unit="tokens/s/GPU", system="A"),
+                note("rate-without-gpus", unit="tokens/s/GPU", system="B"),
+            ),
         ),
         (
             of("A", None, notes=(WITHHELD,)),
             of(rate=None, notes=(WITHHELD,)),
-            "tokens/s/GPU is unknown (8 tokens/s reported is 2.000 times batch × sequence length /"
-            " step time (2 × 4 tokens per step); one of them is wrong)",
+            (
+                note(
+                    "rate-contradicted",
+                    printed=8.0,
+                    times=2.0,
+                    batch=2,
+                    length=4,
+                    unit="tokens/s/GPU",
+                ),
+            ),
         ),
         # Other work.
-        (of("A", length=4096), of(), "workload mismatch: sequence length 4096 vs 2048"),
-        (of("A"), of(length=None), "workload mismatch: sequence length 2048 vs unknown"),
-        (of("A", length=None), of(), "workload mismatch: sequence length unknown vs 2048"),
-        (of("A", samples=True), of(), "workload mismatch: sequence length 2048 vs 2048"),
-        (of("A", samples=True, length=None), of(samples=True), None),
-        (of("A", samples=True, length=1), of(samples=True, length=2), None),
+        (
+            of("A", length=4096),
+            of(),
+            (note("workload-differs", what="sequence length", first=4096, second=2048),),
+        ),
+        (
+            of("A"),
+            of(length=None),
+            (note("workload-differs", what="sequence length", first=2048, second="unknown"),),
+        ),
+        (
+            of("A", length=None),
+            of(),
+            (note("workload-differs", what="sequence length", first="unknown", second=2048),),
+        ),
+        (
+            of("A", samples=True),
+            of(),
+            (note("workload-differs", what="sequence length", first=2048, second=2048),),
+        ),
+        (of("A", samples=True, length=None), of(samples=True), ()),
+        (of("A", samples=True, length=1), of(samples=True, length=2), ()),
     ],
 )
 def test_why_two_can_t_be_compared(one, other, reason):
     found = pair(one, other)
-    assert (found.reason, found.ratio is None) == (reason, reason is not None)
+    assert (found.reasons, found.ratio is None) == (reason, bool(reason))
 
 
 def unrated(name, **fields):
@@ -168,47 +214,49 @@ def unrated(name, **fields):
 
 
 @pytest.mark.parametrize(
-    ("fields", "why"),
+    ("fields", "unknown"),
     [
-        ({"batch": None}, "batch size unknown"),
-        ({"gpus": None}, "number of GPUs unknown"),
-        ({"batch": None, "gpus": None}, "batch size and number of GPUs unknown"),
+        ({"batch": None}, ("batch size",)),
+        ({"gpus": None}, ("number of GPUs",)),
+        ({"batch": None, "gpus": None}, ("batch size", "number of GPUs")),
     ],
 )
-def test_why_a_rate_in_samples_is_unknown(fields, why):
-    assert (
-        pair(of("A", samples=True), unrated("B", **fields)).reason
-        == f"samples/s/GPU of B is unknown ({why})"
-    )
+def test_why_a_rate_in_samples_is_unknown(fields, unknown):
+    def why(unit, name):
+        return (note("rate-without-batch", unit=unit, unknown=unknown, system=name),)
+
+    found = pair(of("A", samples=True), unrated("B", **fields))
+    assert found.reasons == why("samples/s/GPU", "B")
     # The unit is that of the system.
-    assert (
-        pair(unrated("A", **fields), of(samples=True)).reason
-        == f"samples/s/GPU of A is unknown ({why})"
-    )
-    assert pair(unrated("A", **fields), of()).reason == f"tokens/s/GPU of A is unknown ({why})"
+    found = pair(unrated("A", **fields), of(samples=True))
+    assert found.reasons == why("samples/s/GPU", "A")
+    assert pair(unrated("A", **fields), of()).reasons == why("tokens/s/GPU", "A")
 
 
 def test_in_the_same_mode_a_difference_of_configuration_forbids_a_ratio():
     one, other = of("A", batch=32, precision="fp8"), of()
-    assert pair(one, other).reason is None
+    assert pair(one, other).reasons == ()
     found = pair(one, other, mode="same")
-    assert (found.reason, found.ratio) == (
-        "the configurations differ in precision, global batch",
+    assert (found.reasons, found.ratio) == (
+        (note("configurations-not-equal", settings=("precision", "global batch")),),
         None,
     )
     assert found.config_diff == compute.config_diff(one.run, other.run, mode="same")
-    assert pair(of("A"), of(), mode="same").reason is None
+    assert pair(of("A"), of(), mode="same").reasons == ()
     # Another length forbids a ratio in each mode, and is told as work.
     long = of("A", length=4096)
-    assert pair(long, of()).reason == "workload mismatch: sequence length 4096 vs 2048"
-    assert pair(long, of(), mode="same").reason == "the configurations differ in sequence length"
-    # What can't be compared anyway says why.
-    assert (
-        pair(dataclasses.replace(one, findings=BAD), other, mode="same").reason == "A: impossible"
+    assert pair(long, of()).reasons == (
+        note("workload-differs", what="sequence length", first=4096, second=2048),
     )
-    assert (
-        pair(of("A", None, batch=32), other, mode="same").reason
-        == "the configurations differ in global batch"
+    assert pair(long, of(), mode="same").reasons == (
+        note("configurations-not-equal", settings=("sequence length",)),
+    )
+    # What can't be compared anyway says why.
+    assert pair(dataclasses.replace(one, findings=BAD), other, mode="same").reasons == (
+        note("text", text="impossible", system="A"),
+    )
+    assert pair(of("A", None, batch=32), other, mode="same").reasons == (
+        note("configurations-not-equal", settings=("global batch",)),
     )
 
 
@@ -221,7 +269,7 @@ class TestInFull:
             one,
             other,
             Ratio(pytest.approx(1.5), None, None),
-            None,
+            (),
             compute.config_diff(one.run, other.run),
             training.same_training(one.run, other.run),
             sensitivity(one.run, other.run),
@@ -266,10 +314,10 @@ class TestInFull:
 
 
 def test_the_work_of_two_systems():
-    assert different_work(of("A"), of("B", device=MI300X, batch=3)) is None
+    assert different_work(of("A"), of("B", device=MI300X, batch=3)) == ()
     assert different_work(of("A", scale="tiny"), of("B", length=1)) == (
-        "workload mismatch: sequence length 2048 vs 1"
+        (note("workload-differs", what="sequence length", first=2048, second=1),)
     )
     assert different_work(of("A", scale="tiny"), of("B")) == (
-        f"the scales differ (tiny and full){OTHER}"
+        (note("scales-differ", first="tiny", second="full"),)
     )

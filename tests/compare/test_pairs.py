@@ -8,6 +8,7 @@ import msgspec
 import pytest
 import scipy.stats
 from made_runs import H100, MI300X, comparison, make_run, shape
+from stored_runs import reason_of, texts_of
 
 from tprimat.analysis.summary import summarize
 from tprimat.notes.catalogue import words
@@ -47,16 +48,16 @@ class TestRatio:
     def test_without_a_rate_there_is_none(self, unknown):
         found = pair(make_run(), make_run(**AMD, **{unknown: None}))
         assert found.ratio is None
-        assert found.reason.startswith(
+        assert reason_of(found).startswith(
             "tokens/s/GPU of 8×MI300X" if unknown != "gpus" else "tokens/s/GPU of MI300X"
         )
-        assert re.search(r"/s/GPU of .* is unknown \(.* unknown: ", found.reason)
+        assert re.search(r"/s/GPU of .* is unknown \(.* unknown: ", reason_of(found))
 
     def test_a_withheld_rate_gives_none_though_batches_are_said_to_be_equal(self):
         found = pair(make_run(), withheld(**AMD))
         assert found.ratio is None
-        assert found.reason.startswith("8×MI300X (BF16): ")
-        assert "64 × 2,048 tokens in 3.329 s are" in found.reason
+        assert reason_of(found).startswith("8×MI300X (BF16): ")
+        assert "64 × 2,048 tokens in 3.329 s are" in reason_of(found)
         assert words(found.system.exclusion.explanations[0]).startswith(
             "sequence length 8192 instead of 2048"
         )
@@ -111,7 +112,7 @@ class TestIntervals:
         texts = set()
         for other in (make_run(steps=60), make_run(steps=40), make_run(warmup=slow, steps=70)):
             (model,) = comparison(other, odd, reference="H100").models
-            texts.add(model.pairs[0].reason)
+            texts.add(reason_of(model.pairs[0]))
             texts.add(
                 f"{model.pairs[0].system.name}: {words(model.pairs[0].system.exclusion.note)}"
             )
@@ -283,7 +284,7 @@ class TestJudged:
         files = (make_run(), make_run(**AMD, batch=128, step_time=3.2))
         (found,) = comparison(*files, mode="same").models[0].pairs
         assert found.ratio is None
-        assert found.reason == "the configurations differ in global batch"
+        assert reason_of(found) == "the configurations differ in global batch"
 
     def test_the_windows_of_other_tools_are_tried(self):
         found = pair(make_run(steps=200), make_run(**AMD, steps=200, step_time=1.6))
@@ -327,15 +328,14 @@ class TestRefusals:
     def test_says_why(self, one, other, reason):
         found = pair(make_run(**one), make_run(**AMD, **other))
         assert found.ratio is None
-        assert reason in found.reason
+        assert reason in reason_of(found)
 
     def test_different_models_are_named_before_times_that_are_missing_for_no_known_reason(self):
         untimed = {"steps": 0, "model_config": shape()}
-        assert (
-            "num layers 16 and 32"
-            in pair(make_run(**untimed), make_run(model_config=shape(num_layers=16))).reason
+        assert "num layers 16 and 32" in reason_of(
+            pair(make_run(**untimed), make_run(model_config=shape(num_layers=16)))
         )
-        assert pair(make_run(**untimed), make_run(**AMD, model_config=shape())).reason.endswith(
+        assert reason_of(pair(make_run(**untimed), make_run(**AMD, model_config=shape()))).endswith(
             "has no step times"
         )
 
@@ -366,7 +366,7 @@ def test_mlperf_without_a_sequence_length_is_compared_in_samples(length):
     )
     assert one.ratio.value == pytest.approx(1.0, rel=0.01)
     assert rate_unit(group.systems) == "samples/s/GPU"
-    assert any("samples/s/GPU" in note for note in found.notes)
+    assert any("samples/s/GPU" in note for note in texts_of(found.notes))
     in_tokens = [each.gpu for each in group.systems if "tokens_per_second_per_gpu" in each.values]
     assert in_tokens == [H100] * bool(length)
     # Samples of other runs have any length.

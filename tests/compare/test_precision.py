@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from made_runs import MI300X, comparison, make_run
+from stored_runs import note, texts_of
 
 from tprimat.analysis.efficiency import Options
 from tprimat.compare import Loaded
@@ -30,7 +31,7 @@ def test_each_system_by_a_part_of_its_name(runs):
     found, comparison = precisions(*runs, MI300X="fp8", H100="bf16")
     assert set(found.values()) == {"fp8", "bf16"}
     assert {system.name for system in comparison.systems} == {"8×MI300X (FP8)", "8×H100 (BF16)"}
-    assert sum("from the command line" in note for note in comparison.notes) == 2
+    assert sum("from the command line" in text for text in texts_of(comparison.notes)) == 2
 
 
 def test_the_others_stay_unknown(runs):
@@ -41,10 +42,7 @@ def test_the_others_stay_unknown(runs):
 def test_a_precision_that_the_result_states_stays_with_a_note(runs):
     found, comparison = precisions(make_run(precision="bf16"), runs[1], H100="fp8", MI300X="fp8")
     assert sorted(found.values()) == ["bf16", "fp8"]
-    assert (
-        "--precision H100=fp8 is ignored: the results already state their precision"
-        in comparison.notes
-    )
+    assert note("precision-ignored", name="H100", precision="fp8") in comparison.notes
 
 
 @pytest.mark.parametrize(
@@ -114,14 +112,17 @@ SINCE = "from the command line, since the result doesn't state it:"
             (make_run(precision=None), make_run(), make_run(**AMD, precision=None)),
             {"precision": "fp8"},
             ["fp8", "bf16", "fp8"],
-            [f"precision fp8 {SINCE} 0.json, 2.json"],
+            [note("precision-given", precision="fp8", files=("0.json", "2.json"))],
         ),
         # Of a system that is named its own precision, of the others that for all.
         (
             (make_run(precision=None), make_run(), make_run(**AMD, precision=None)),
             {"precision": "fp8", "precisions": {"MI300X": "fp16"}},
             ["fp8", "bf16", "fp16"],
-            [f"precision fp8 {SINCE} 0.json", f"precision fp16 {SINCE} 2.json"],
+            [
+                note("precision-given", precision="fp8", files=("0.json",)),
+                note("precision-given", precision="fp16", files=("2.json",)),
+            ],
         ),
         # Runs of one system and names of one model.
         (
@@ -132,15 +133,15 @@ SINCE = "from the command line, since the result doesn't state it:"
             ),
             {"precisions": {"H100": "fp8"}},
             ["fp8"] * 3,
-            [f"precision fp8 {SINCE} 0.json, 1.json, 2.json"],
+            [note("precision-given", precision="fp8", files=("0.json", "1.json", "2.json"))],
         ),
         (
             (make_run(), make_run(**AMD, precision=None)),
             {"precisions": {"H100": "fp8", "MI300X": "fp16"}},
             ["bf16", "fp16"],
             [
-                "--precision H100=fp8 is ignored: the results already state their precision",
-                f"precision fp16 {SINCE} 1.json",
+                note("precision-ignored", name="H100", precision="fp8"),
+                note("precision-given", precision="fp16", files=("1.json",)),
             ],
         ),
         # A whole name wins over a part of one.
@@ -148,7 +149,10 @@ SINCE = "from the command line, since the result doesn't state it:"
             (make_run(precision=None, label="a"), make_run(precision=None, label="a b")),
             {"precisions": {"a": "fp8", "a b": "fp16"}},
             ["fp8", "fp16"],
-            [f"precision fp8 {SINCE} 0.json", f"precision fp16 {SINCE} 1.json"],
+            [
+                note("precision-given", precision="fp8", files=("0.json",)),
+                note("precision-given", precision="fp16", files=("1.json",)),
+            ],
         ),
         # What a name leaves out is known all the same: here the framework.
         (
@@ -158,7 +162,7 @@ SINCE = "from the command line, since the result doesn't state it:"
             ),
             {"precisions": {"megatron": "fp8"}},
             [None, "fp8"],
-            [f"precision fp8 {SINCE} 1.json"],
+            [note("precision-given", precision="fp8", files=("1.json",))],
         ),
     ],
 )

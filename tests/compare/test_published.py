@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from made_runs import MI300X, comparison, make_run
+from stored_runs import reason_of, text_of, texts_of
 
 from tprimat.analysis.efficiency import Options
 from tprimat.errors import ExitStatus
@@ -56,7 +57,7 @@ class TestInBf16:
 
     def test_the_precision_is_recorded_and_the_runs_stay_as_they_are(self, published):
         found = comparison(*published, options=Options(precision="bf16"))
-        (note,) = (note for note in found.notes if "from the command line" in note)
+        (note,) = (note for note in texts_of(found.notes) if "from the command line" in note)
         assert "precision bf16" in note
         assert note.count(".json") == 3
         assert all(
@@ -86,7 +87,7 @@ def test_a_precision_that_is_stated_stays():
         "fp8",
         "bf16",
     ]
-    assert not any("command line" in note for note in found.notes)
+    assert not any("command line" in note for note in texts_of(found.notes))
 
 
 def test_all_three_losses_are_those_of_random_tokens(published):
@@ -95,14 +96,14 @@ def test_all_three_losses_are_those_of_random_tokens(published):
         (finding,) = (finding for finding in system.findings if finding.rule == "synthetic-data")
         assert "ln(vocabulary) = 11.76" in words(finding.note)
         assert "speed is unaffected" in words(finding.note)
-    assert sum("ln(vocabulary) = 11.76" in caveat.text for caveat in answer.caveats) == 1
+    assert sum("ln(vocabulary) = 11.76" in text_of(caveat) for caveat in answer.caveats) == 1
 
 
 class TestSameMode:
     def test_a_difference_is_not_comparable(self):
         found = comparison(make_run(), make_run(MI300X, stack="rocm", batch=128), mode="same")
         assert found.status == ExitStatus.NOT_COMPARABLE
-        assert "differ in global batch" in found.models[0].pairs[0].reason
+        assert "differ in global batch" in reason_of(found.models[0].pairs[0])
 
     def test_one_such_pair_among_others_too(self):
         runs = [make_run(), make_run(MI300X, stack="rocm"), make_run("NVIDIA H200", batch=128)]

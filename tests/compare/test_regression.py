@@ -7,6 +7,7 @@ import dataclasses
 import msgspec
 import pytest
 from made_runs import H100, MI300X, failed_run, make_run
+from stored_runs import text_of, texts_of
 
 from tprimat.checks.endings import how_ended
 from tprimat.compare import Loaded
@@ -16,6 +17,7 @@ from tprimat.compare.threshold import CHECKED, parse
 from tprimat.errors import ExitStatus, UsageError
 from tprimat.notes import Note
 from tprimat.report import regression as report
+from tprimat.report.json_values import regression_values
 from tprimat.results.account import Entry
 from tprimat.results.ending import Ending
 from tprimat.results.run import MemoryMetrics
@@ -53,6 +55,10 @@ def one(*arguments, **options):
     return check
 
 
+def why_no_baseline(found):
+    return regression_values(found)["why_no_baseline"]
+
+
 class TestAnswers:
     def test_slower_than_the_threshold(self):
         found = checked([runs_of()], [runs_of(3.4, day=11)])
@@ -75,7 +81,7 @@ class TestAnswers:
         )
         check = one([before], [after])
         assert check.answer == answer
-        assert check.text.startswith("too short to compare") == (answer == "inconclusive")
+        assert text_of(check).startswith("too short to compare") == (answer == "inconclusive")
 
     def test_slower_but_less_than_the_threshold(self):
         before, after = runs_of(), runs_of(3.4, day=11)
@@ -87,7 +93,7 @@ class TestAnswers:
         (check,) = found.checks
         assert (check.answer, found.status) == ("inconclusive", ExitStatus.OK)
         assert check.low < 0.97 < check.high
-        assert check.text.startswith(
+        assert text_of(check).startswith(
             "beyond the threshold of 3% slower, but the 95% CI includes the threshold"
         )
         assert (
@@ -100,7 +106,7 @@ class TestAnswers:
         check = one([before], [after])
         assert check.answer == "inconclusive"
         assert 3 < check.runs_needed <= 100
-        assert check.advice.startswith(
+        assert text_of(check.advice).startswith(
             f"measure {check.runs_needed} runs each, interleaved if possible: ./benchmark.py"
         )
         many = [runs_of(step, count=14, day=day) for step, day in ((3.2, 1), (3.2 / 0.975, 15))]
@@ -114,10 +120,10 @@ class TestAnswers:
             (check,) = found.checks
             assert (check.answer, found.status) == ("inconclusive", status)
             assert (check.low, check.runs_needed) == (None, 2)
-            assert check.text.startswith("beyond the threshold of 3% slower, but with ")
+            assert text_of(check).startswith("beyond the threshold of 3% slower, but with ")
             whose = {(1, 1): "runs each", (1, 2): "baseline runs", (2, 1): "candidate runs"}[counts]
-            assert check.text.endswith("run-to-run variation is unknown")
-            assert check.advice.startswith(f"measure 2 {whose}")
+            assert text_of(check).endswith("run-to-run variation is unknown")
+            assert text_of(check.advice).startswith(f"measure 2 {whose}")
 
     def test_two_runs_each_find_a_large_regression(self):
         found = checked([runs_of(count=2)], [runs_of(3.2 / 0.7, count=2, day=11)])
@@ -134,7 +140,7 @@ class TestAnswers:
         )
         check = one([before], [after])
         assert check.answer == "inconclusive"
-        assert check.text.startswith(
+        assert text_of(check).startswith(
             "beyond the threshold of 3% slower, but the 95% CI includes the threshold"
         )
 
@@ -197,7 +203,7 @@ class TestAnswers:
         assert rate.p == alone > 0.05 / 3
         # Memory never varies and comes first; the three others follow by their p values.
         assert rate.p_adjusted > 0.05 > rate.p
-        assert (rate.answer, "Holm's correction for 4 checks" in rate.text) == (
+        assert (rate.answer, "Holm's correction for 4 checks" in text_of(rate)) == (
             "inconclusive",
             True,
         )
@@ -207,14 +213,14 @@ class TestAnswers:
         assert check.runs_needed > 3
         assert (
             f"measure {check.runs_needed} runs each, interleaved if possible (if runs vary by 1%)"
-            in check.advice
+            in text_of(check.advice)
         )
 
     def test_an_unchanged_program_at_a_threshold_of_0_is_inconclusive(self):
         check = one([runs_of()], [runs_of(day=11)], None)
         assert (check.answer, check.runs_needed) == ("inconclusive", None)
         assert (
-            check.advice
+            text_of(check.advice)
             == "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always"
             " inconclusive"
         )
@@ -280,7 +286,7 @@ class TestOtherMetrics:
     def test_a_metric_that_nobody_measured_is_not_comparable(self):
         found = checked([runs_of()], [runs_of(day=11)], allow=["peak_memory_device_used_gb=1"])
         assert found.checks[1].answer == "not comparable"
-        assert "is unknown" in found.checks[1].text
+        assert "is unknown" in text_of(found.checks[1])
         assert found.status == ExitStatus.NOT_COMPARABLE
 
     def test_a_step_time_in_seconds(self):
@@ -311,7 +317,7 @@ class TestUnits:
         assert (rate.answer, step_time.answer, total.answer) == ("worse", "worse", "not comparable")
         assert rate.values[0] == pytest.approx(64 / 3.2 / 8, rel=1e-3)
         assert step_time.change == pytest.approx(3.4 / 3.2, rel=1e-3)
-        assert [note for note in found.notes if "samples" in note] == [
+        assert [note for note in texts_of(found.notes) if "samples" in note] == [
             "Llama 3.1 8B: rates are in samples/s/GPU, since the sequence length is unknown"
         ]
 
@@ -345,7 +351,7 @@ class TestUnits:
             "within",
         )
         assert (
-            step_time.text
+            text_of(step_time)
             == "avg_step_time_seconds: steps differ in work (global batch 64 vs 128); compare"
             " throughput"
         )
@@ -372,7 +378,8 @@ class TestPartners:
         found = checked([runs_of()], [runs_of(day=11), runs_of(model="qwen")])
         assert found.status == ExitStatus.OK
         assert any(
-            note == "Qwen 2.5 7B: no baseline for 8×H100 (BF16); skipped" for note in found.notes
+            note == "Qwen 2.5 7B: no baseline for 8×H100 (BF16); skipped"
+            for note in texts_of(found.notes)
         )
 
     def test_several_setups_are_matched_by_their_configuration(self):
@@ -390,7 +397,7 @@ class TestPartners:
         found = checked([runs_of(), runs_of(environment=environment, day=6)], [runs_of(day=11)])
         assert found.status == ExitStatus.NOT_COMPARABLE
         assert (
-            found.checks[0].text
+            text_of(found.checks[0])
             == "2 baseline systems and 1 of the candidate match this configuration"
         )
 
@@ -409,12 +416,12 @@ class TestSteps:
         found = checked(
             [runs_of()], [after], allow=["avg_step_time_seconds=3%", "peak_memory_allocated_gb=1"]
         ).checks
-        assert [check.basis for check in found] == [basis, basis, ""]
+        assert [text_of(check.basis) for check in found] == [basis, basis, ""]
 
     def test_the_steps_do_not_change_the_advice(self):
         check = one([runs_of(count=1)], [runs_of(3.2, count=1, day=11, steps=40)])
-        assert check.basis
-        assert check.advice.startswith("measure ")
+        assert text_of(check.basis)
+        assert text_of(check.advice).startswith("measure ")
 
 
 class TestRefusals:
@@ -428,12 +435,12 @@ class TestRefusals:
             None,
             ["avg_step_time_seconds=3%"],
         )
-        assert (check.text == text) is (check.answer == "not comparable") is (batch is None)
+        assert (text_of(check) == text) is (check.answer == "not comparable") is (batch is None)
 
     def test_other_metrics_are_not_compared_for_lack_of_a_throughput(self):
         allowed = ["avg_step_time_seconds=3%", "peak_memory_allocated_gb=1"]
         check = one([runs_of(batch=None)], [runs_of(batch=None, day=11)], None, allowed)
-        assert "is unknown" in check.text
+        assert "is unknown" in text_of(check)
 
     @pytest.mark.parametrize("model", [None, "mine"])
     def test_logs_of_a_model_that_nobody_names_are_not_matched(self, model):
@@ -441,14 +448,14 @@ class TestRefusals:
         before, after = (
             [(run,) for run in runs_of(3.2, count=3, day=day, **nameless)] for day in (1, 11)
         )
-        texts = [check.text for check in checked(before, after).checks]
+        texts = [text_of(check) for check in checked(before, after).checks]
         assert (texts == ["the results don't say which model was trained"]) is (model is None)
 
     def test_the_same_runs_are_not_compared_with_themselves(self):
         runs = runs_of()
         found = checked([runs], [runs])
         assert found.status == ExitStatus.NOT_COMPARABLE
-        assert "contain the same run (new_0.json)" in found.checks[0].text
+        assert "contain the same run (new_0.json)" in text_of(found.checks[0])
 
     @pytest.mark.parametrize(("other", "same"), [(3.2, True), (3.3, False)])
     def test_runs_without_times_of_steps_are_the_same_by_the_times_of_their_logs(self, other, same):
@@ -463,7 +470,7 @@ class TestRefusals:
             for run, time in ((make_run(), 3.2), (make_run(), other))
         )
         assert before.loss_values == after.loss_values
-        assert ("contain the same run" in one([(before,)], [(after,)]).text) is same
+        assert ("contain the same run" in text_of(one([(before,)], [(after,)]))) is same
 
     @pytest.mark.parametrize(
         ("change", "same"),
@@ -481,7 +488,7 @@ class TestRefusals:
         before, after = (runs_of(factor, count=1, timeline=timeline) for factor in (3.2, 3.52))
         found = checked([before], [tuple(msgspec.structs.replace(run, **change) for run in after)])
         text = "baseline and candidate contain the same run with other step times (new_0.json)"
-        assert (found.checks[0].text == text) is same
+        assert (text_of(found.checks[0]) == text) is same
         assert (found.status == ExitStatus.NOT_COMPARABLE) is same
 
     def test_one_shared_run_is_enough(self):
@@ -497,7 +504,7 @@ class TestRefusals:
     def test_a_failed_candidate_is_not_comparable(self):
         found = checked([runs_of()], [(failed_run(H100, stack="cuda"),)])
         assert found.status == ExitStatus.NOT_COMPARABLE
-        assert found.checks[0].text == "every run of the candidate failed (out of memory)"
+        assert text_of(found.checks[0]) == "every run of the candidate failed (out of memory)"
 
     @pytest.mark.parametrize(
         ("failed", "is_refused"), [((4, 0), False), ((0, 4), False), ((5, 0), True), ((0, 5), True)]
@@ -515,7 +522,7 @@ class TestRefusals:
         if is_refused:
             kind = "baseline" if failed[0] else "candidate"
             assert check.answer == "not comparable"
-            assert check.text == f"every run of the {kind} failed (RuntimeError: NCCL error)"
+            assert text_of(check) == f"every run of the {kind} failed (RuntimeError: NCCL error)"
         else:
             assert check.answer != "not comparable"
 
@@ -546,11 +553,11 @@ class TestRefusals:
         (check,) = found.checks
         assert (check.answer, found.status) == ("inconclusive", ExitStatus.INCONCLUSIVE)
         assert sorted(check.runs) == [2, 3]
-        assert check.text.startswith(f"{side}: 1 of 3 runs did not finish and is excluded")
-        assert check.text.endswith(said)
-        assert found.why_no_baseline == f"inconclusive: {check.text}"
+        assert text_of(check).startswith(f"{side}: 1 of 3 runs did not finish and is excluded")
+        assert text_of(check).endswith(said)
+        assert why_no_baseline(found) == f"inconclusive: {text_of(check)}"
         first, *_ = caveats((check.pair.baseline, check.pair.system), [check.pair])
-        assert first.text.endswith(said)
+        assert text_of(first).endswith(said)
 
     def test_e1_a_limit_that_was_asked_for_passes(self):
         limited = [
@@ -560,7 +567,7 @@ class TestRefusals:
             for run in runs_of(day=11)
         ]
         found = checked([runs_of()], [tuple(limited)])
-        assert (found.checks[0].answer, found.why_no_baseline) == ("within", None)
+        assert (found.checks[0].answer, why_no_baseline(found)) == ("within", None)
 
     def test_e1_runs_that_failed_are_left_out_beside_those_that_broke_off(self):
         kinds = ("cut_off", "failed", "cut_off")
@@ -578,7 +585,7 @@ class TestRefusals:
         ]
         found = checked([runs_of()], [tuple(broken)])
         assert (found.checks[0].answer, found.status) == ("worse", ExitStatus.SLOWER)
-        assert found.why_no_baseline.startswith("worse: ")
+        assert why_no_baseline(found).startswith("worse: ")
 
     @pytest.mark.parametrize(("kind", "status"), [("finished", 0), ("cut_off", 6), ("failed", 3)])
     def test_e1_a_configuration_without_a_baseline_is_not_kept_if_it_did_not_finish(
@@ -597,7 +604,7 @@ class TestRefusals:
             6: ["inconclusive"],
             3: ["not comparable"],
         }[status]
-        assert all("a cause" in check.text for check in told)
+        assert all("a cause" in text_of(check) for check in told)
 
     @pytest.mark.parametrize(("kind", "status"), [("finished", 0), ("stopped", 6), ("failed", 3)])
     def test_e1_without_a_baseline_the_candidate_is_checked_for_becoming_one(self, kind, status):
@@ -606,13 +613,13 @@ class TestRefusals:
         )
         found = checked([], [runs], fail_on_inconclusive=True)
         assert found.status == status
-        assert (found.why_no_baseline is None) is (status == 0)
+        assert (why_no_baseline(found) is None) is (status == 0)
         first = "keep the candidate's results as the first baseline"
         assert (report.next_step(found) == first) is (status == 0)
 
     def test_e1_what_could_not_be_read_is_no_baseline(self):
         found = dataclasses.replace(checked([runs_of()], [runs_of(day=11)]), is_partial=True)
-        assert found.why_no_baseline == "a file that was named could not be read"
+        assert why_no_baseline(found) == "a file that was named could not be read"
         assert "keep" not in report.next_step(found)
 
     @pytest.mark.parametrize("count", [1, 5])
@@ -637,7 +644,9 @@ class TestRefusals:
             ExitStatus.INCONCLUSIVE,
             (5, 5),
         )
-        assert check.text == f"{side}: loss is not a number from step 51 on in {count} of 5 runs"
+        assert (
+            text_of(check) == f"{side}: loss is not a number from step 51 on in {count} of 5 runs"
+        )
         assert "not a number from step 51" in report.caveat_texts(found)[0]
         assert "keep" not in report.next_step(found)
 
@@ -657,9 +666,9 @@ class TestRefusals:
         those = [msgspec.structs.replace(run, notes=(note,)) for run in runs_of(day=11, steps=100)]
         found = checked([runs_of(steps=100)], [tuple(those)], fail_on_inconclusive=True)
         assert found.status == ExitStatus.INCONCLUSIVE
-        assert found.checks[0].text == f"candidate: {words} in 5 of 5 runs"
+        assert text_of(found.checks[0]) == f"candidate: {words} in 5 of 5 runs"
         assert words in report.caveat_texts(found)[0]
-        assert found.why_no_baseline is not None
+        assert why_no_baseline(found) is not None
 
     def test_e2_runs_that_diverge_at_once_and_for_good_are_counted_apart(self):
         runs = list(runs_of(day=11, steps=100))
@@ -671,14 +680,14 @@ class TestRefusals:
         (found,) = checked([runs_of(steps=100)], [tuple(runs)]).checks
         transient = "loss is not a number at steps between 17 and 20 in 2 of 5 runs"
         assert (
-            found.text
+            text_of(found)
             == f"candidate: {transient}; loss is not a number from step 99 on in 1 of 5 runs"
         )
 
     def test_implausible_results_are_status_4(self):
         found = checked([runs_of()], [runs_of(0.5, day=11)])
         assert (found.checks[0].answer, found.status) == ("implausible", ExitStatus.IMPLAUSIBLE)
-        assert "of the dense BF16 peak" in found.checks[0].text
+        assert "of the dense BF16 peak" in text_of(found.checks[0])
 
     def test_a_precision_that_the_user_states_is_checked_with(self):
         before, after = runs_of(precision=None), runs_of(0.5, precision=None, day=11)
@@ -687,7 +696,7 @@ class TestRefusals:
 
         found = checked([before], [after], options=Options(precision="bf16"))
         assert found.status == ExitStatus.IMPLAUSIBLE
-        assert any("precision bf16 from the command line" in note for note in found.notes)
+        assert any("precision bf16 from the command line" in note for note in texts_of(found.notes))
 
     def test_the_same_configuration_may_be_required(self):
         before, after = runs_of(), runs_of(batch=128, step_time=6.4, day=11)
@@ -712,10 +721,10 @@ class TestThresholds:
         assert memory.metric.name == "peak_memory_reserved_gb"
         found = checked([runs_of()], [runs_of(day=11)], None, ["peak_memory_reserved_gb=1"])
         assert [check.threshold for check in found.checks] == [memory]
-        assert "throughput is not checked: --max-slowdown does" in found.notes
-        assert not checked(
-            [runs_of()], [runs_of(day=11)], "3%", ["peak_memory_reserved_gb=1"]
-        ).notes
+        assert "throughput is not checked: --max-slowdown does" in texts_of(found.notes)
+        assert not texts_of(
+            checked([runs_of()], [runs_of(day=11)], "3%", ["peak_memory_reserved_gb=1"]).notes
+        )
         both = parse(None, ["peak_memory_reserved_gb=1", "tokens_per_second_per_gpu=3%"])
         names = [each.metric.name for each in both]
         assert names == ["tokens_per_second_per_gpu", "peak_memory_reserved_gb"]

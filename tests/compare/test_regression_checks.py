@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 from made_runs import MI300X, make_run
 from made_systems import finding_of, pair_of, result, system, value
-from stored_runs import notes_of
+from stored_runs import note, notes_of
 
 from tprimat.analysis import intervals
 from tprimat.analysis.efficiency import Options
@@ -24,6 +24,7 @@ from tprimat.compare.regression import (
     CHOOSE,
     FIRST,
     LONGER,
+    MORE_STEPS,
     Check,
     RegressionCheck,
     check_regression,
@@ -69,10 +70,14 @@ def sides(before, after, *, memory=(None, None), ratio=FASTER, second=None, **fi
     """A pair of a baseline and a candidate of these rates."""
     one = system("A (baseline)", *runs(before, 1, memory[0], **fields))
     other = system("B (candidate)", *runs(after, 11, memory[1], **{**fields, **(second or {})}))
-    return pair_of(one, other, ratio=ratio, reason=None if ratio else "why")
+    return pair_of(one, other, ratio=ratio, reasons=() if ratio else (note("why"),))
 
 
-def checked(matched, each, steps="steps"):
+STEPS, BASIS = note("steps"), note("basis")
+LEAVE_OUT = note("leave-out-threshold", metric="tokens_per_second_per_gpu")
+
+
+def checked(matched, each, steps=STEPS):
     (found,) = regression._checks("title", matched, [each], steps)
     return found
 
@@ -107,7 +112,7 @@ ALL = (
     "p_adjusted",
     "basis",
     "answer",
-    "text",
+    "notes",
 )
 
 
@@ -115,7 +120,7 @@ def told(check):
     return {name: getattr(check, name) for name in ALL}
 
 
-def expected(each, values, change, bounds, p, *, count=(3, 2), basis="steps", method="welch"):
+def expected(each, values, change, bounds, p, *, count=(3, 2), basis=STEPS, method="welch"):
     low, high = bounds
     return {
         "threshold": each,
@@ -129,7 +134,7 @@ def expected(each, values, change, bounds, p, *, count=(3, 2), basis="steps", me
         "p_adjusted": pytest.approx(p),
         "basis": basis,
         "answer": "inconclusive",
-        "text": "",
+        "notes": (),
     }
 
 
@@ -146,7 +151,7 @@ class TestCheck:
             "A (baseline)",
             "B (candidate)",
         )
-        assert found.advice == "leave out --threshold tokens_per_second_per_gpu"
+        assert found.advice == LEAVE_OUT
         assert found.pair is matched
         # The candidate's two runs vary by 1.1 %, the baseline's by 2 %.
         distance = means[1] / means[0] / 0.97 - 1
@@ -179,7 +184,7 @@ class TestCheck:
         # That runs are too short says nothing of their memory.
         found = checked(sides(BEFORE, AFTER, memory=memory, session="short"), MEMORY)
         assert told(found) == expected(
-            MEMORY, means, means[1] - means[0], *of_values(*memory, 2.0), basis=""
+            MEMORY, means, means[1] - means[0], *of_values(*memory, 2.0), basis=None
         )
 
     @pytest.mark.parametrize(
@@ -214,52 +219,49 @@ class TestCheck:
         assert steps.threshold == STEP
 
     @pytest.mark.parametrize(
-        ("batches", "each", "text"),
+        ("batches", "each", "both"),
         [
-            ((64, 128), STEP, "steps differ in work (global batch 64 vs 128); compare throughput"),
+            ((64, 128), STEP, (64, 128)),
             (
                 (None, 128),
                 SECONDS,
-                "steps differ in work (global batch unknown vs 128); compare throughput",
+                ("unknown", 128),
             ),
             (
                 (64, None),
                 STEP,
-                "steps differ in work (global batch 64 vs unknown); compare throughput",
+                (64, "unknown"),
             ),
             (
                 (None, None),
                 STEP,
-                "steps differ in work (global batch unknown vs unknown); compare throughput",
+                ("unknown", "unknown"),
             ),
             ((64, 64), STEP, None),
             ((64, 128), SLOWER, None),
         ],
     )
-    def test_step_times_are_compared_of_one_batch_alone(self, batches, each, text):
+    def test_step_times_are_compared_of_one_batch_alone(self, batches, each, both):
         found = checked(sides(BEFORE, AFTER, batch=batches[0], second={"batch": batches[1]}), each)
-        assert (found.answer == "not comparable") is (text is not None)
-        if text:
-            assert (found.text, found.values) == (f"avg_step_time_seconds: {text}", None)
-            assert (found.threshold, found.advice) == (
-                each,
-                "leave out --threshold avg_step_time_seconds",
-            )
+        assert (found.answer == "not comparable") is (both is not None)
+        if both:
+            metric = {"metric": "avg_step_time_seconds"}
+            differ = note("steps-differ-in-work", **metric, first=both[0], second=both[1])
+            assert (found.notes, found.values) == ((differ,), None)
+            assert (found.threshold, found.advice) == (each, note("leave-out-threshold", **metric))
 
     @pytest.mark.parametrize(
         ("memory", "whose"),
         [
-            ((None, (1.0, 2.0)), "the baseline"),
-            (((1.0, 2.0, 3.0), None), "the candidate"),
-            ((None, None), "the baseline and the candidate"),
+            ((None, (1.0, 2.0)), ("the baseline",)),
+            (((1.0, 2.0, 3.0), None), ("the candidate",)),
+            ((None, None), ("the baseline", "the candidate")),
         ],
     )
     def test_what_nobody_measured(self, memory, whose):
         found = checked(sides(BEFORE, AFTER, memory=memory), MEMORY)
-        assert (found.answer, found.text) == (
-            "not comparable",
-            f"peak_memory_reserved_gb of {whose} is unknown",
-        )
+        unknown = note("metric-unknown", metric="peak_memory_reserved_gb", sides=whose)
+        assert (found.answer, found.notes) == ("not comparable", (unknown,))
         assert found.threshold is MEMORY
         assert (found.runs, found.values, found.change) == ((0, 0), None, None)
 
@@ -269,10 +271,11 @@ class TestCheck:
         memory[zero][1] = 0.0
         share = threshold("peak_memory_reserved_gb=2%")
         found = checked(sides(BEFORE, AFTER, memory=memory), share)
-        assert (found.answer, found.text, found.advice) == (
+        metric = {"metric": "peak_memory_reserved_gb"}
+        assert (found.answer, found.notes, found.advice) == (
             "not comparable",
-            "peak_memory_reserved_gb is 0, so it has no relative change",
-            "give the threshold in GB: --threshold peak_memory_reserved_gb=AMOUNT",
+            (note("metric-is-zero", **metric),),
+            note("threshold-in-unit", **metric, unit="GB"),
         )
         assert checked(sides(BEFORE, AFTER, memory=memory), MEMORY).answer == "inconclusive"
         memory[zero][1] = 0.125
@@ -281,27 +284,22 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("short", "who"),
         [
-            ((True, False), "A (baseline)"),
-            ((False, True), "B (candidate)"),
-            ((True, True), "A (baseline) and B (candidate)"),
+            ((True, False), ("A (baseline)",)),
+            ((False, True), ("B (candidate)",)),
+            ((True, True), ("A (baseline)", "B (candidate)")),
         ],
     )
     def test_runs_that_are_too_short(self, short, who):
         sessions = [{"session": "short"} if each else {"session": None} for each in short]
         found = checked(sides(BEFORE, AFTER, **sessions[0], second=sessions[1]), SLOWER)
-        assert (found.answer, found.text) == (
-            "inconclusive",
-            f"too short to compare: {who} did not reach a steady speed by the middle of a run",
-        )
-        assert (
-            found.advice
-            == "run longer (at least 200 steps, better 500): ./benchmark.py --steps 500"
-        )
+        short = note("too-short", systems=who)
+        assert (found.answer, found.notes) == ("inconclusive", (short,))
+        assert found.advice == MORE_STEPS
         means = [statistics.geometric_mean(each) for each in (BEFORE, AFTER)]
         assert (found.change, found.runs, found.basis) == (
             pytest.approx(means[1] / means[0]),
             (3, 2),
-            "steps",
+            STEPS,
         )
         assert (found.low, found.p, found.runs_needed) == (None, None, None)
 
@@ -323,7 +321,7 @@ class TestLoss:
     def test_with_its_interval(self, found):
         check = found(
             Losses(
-                "basis",
+                BASIS,
                 "inconclusive",
                 (2.5, 2.6),
                 Difference(math.log(1.04), 0.01, 9.0, "batches"),
@@ -332,22 +330,22 @@ class TestLoss:
         bounds = [1.04 * math.exp(sign * scipy.stats.t.ppf(0.975, 9) * 0.01) for sign in (-1, 1)]
         p = 2 * scipy.stats.t.sf(abs(math.log(1.04 / 1.02)) / 0.01, 9)
         assert told(check) == expected(
-            LOSS, (2.5, 2.6), 1.04, bounds, p, basis="basis", method="batches"
+            LOSS, (2.5, 2.6), 1.04, bounds, p, basis=BASIS, method="batches"
         )
         assert check.runs_needed is None
 
     def test_in_its_unit_and_of_runs_that_are_short(self, found):
         each = threshold("final_loss=0.25")
-        losses = Losses("basis", "inconclusive", (2.5, 2.6), Difference(0.1, 0.02, 9.0, "welch"))
+        losses = Losses(BASIS, "inconclusive", (2.5, 2.6), Difference(0.1, 0.02, 9.0, "welch"))
         check = found(losses, each, session="short")
         half = scipy.stats.t.ppf(0.975, 9) * 0.02
         p = 2 * scipy.stats.t.sf(0.15 / 0.02, 9)
         assert told(check) == expected(
-            each, (2.5, 2.6), 0.1, (0.1 - half, 0.1 + half), p, basis="basis"
+            each, (2.5, 2.6), 0.1, (0.1 - half, 0.1 + half), p, basis=BASIS
         )
 
     def test_that_never_varies_is_exact_even_of_single_runs(self, found):
-        check = found(Losses("basis", "inconclusive", (2.5, 2.6), None), counts=(1, 1))
+        check = found(Losses(BASIS, "inconclusive", (2.5, 2.6), None), counts=(1, 1))
         assert (check.low, check.high, check.p, check.method) == (
             pytest.approx(1.04),
             pytest.approx(1.04),
@@ -357,17 +355,20 @@ class TestLoss:
 
     @pytest.mark.parametrize(
         ("answer", "advice"),
-        [("not comparable", "leave out --threshold final_loss"), ("inconclusive", LONGER)],
+        [
+            ("not comparable", note("leave-out-threshold", metric="final_loss")),
+            ("inconclusive", LONGER),
+        ],
     )
     def test_without_means(self, found, answer, advice):
-        check = found(Losses("why", answer))
-        assert (check.answer, check.text, check.advice, check.values) == (
+        check = found(Losses(note("why"), answer))
+        assert (check.answer, check.notes, check.advice, check.values) == (
             answer,
-            "final_loss: why",
+            (note("why"),),
             advice,
             None,
         )
-        assert (check.threshold, check.basis) == (LOSS, "")
+        assert (check.threshold, check.basis) == (LOSS, None)
 
 
 def runs_needed(threshold, baseline, candidate, change, difference):
@@ -376,7 +377,7 @@ def runs_needed(threshold, baseline, candidate, change, difference):
         "A",
         "B",
         "inconclusive",
-        "",
+        (),
         threshold=threshold,
         change=change,
         runs=(len(baseline), len(candidate)),
@@ -505,7 +506,7 @@ BASE = Check(
     "a",
     "b",
     "inconclusive",
-    "",
+    (),
     SLOWER,
     (100.0, 96.0),
     (3, 3),
@@ -539,91 +540,89 @@ def test_how_far_a_change_is_beyond_the_threshold(check, excess):
     assert check.excess == (None if excess is None else pytest.approx(excess))
 
 
-MANY = "runs each, interleaved if possible"
-VARY_LESS = "make runs vary less (idle machine, fixed clocks): not even 100 runs each would decide"
-SET_ONE = (
-    "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always inconclusive"
-)
-BEYOND = "beyond the threshold of 3% slower, but "
-INCLUDES = "the 95% CI includes the threshold"
+VARY_LESS = note("vary-less", most=100)
+SET_ONE = note("set-threshold")
+BEYOND = {"threshold": "3% slower"}
+INCLUDES = note("interval-includes-threshold", level="95%")
 NONE = {"low": None, "high": None}
+SAID, DO = note("said"), note("do")
 
 
 @pytest.mark.parametrize(
-    ("check", "excess", "text", "advice"),
+    ("check", "excess", "why", "advice"),
     [
         (
             of(low=0.95, high=0.98, runs_needed=7),
             0.01,
-            BEYOND + INCLUDES,
-            f"measure 7 {MANY}: ./benchmark.py --runs 7",
+            note("interval-includes-threshold", **BEYOND, level="95%"),
+            note("measure-runs", runs=7),
         ),
         (
             of(low=0.95, high=0.98, runs_needed=7),
             0.0,
             INCLUDES,
-            f"measure 7 {MANY}: ./benchmark.py --runs 7",
+            note("measure-runs", runs=7),
         ),
         (
             of(low=0.97, high=0.98, runs_needed=7),
             -0.01,
             INCLUDES,
-            f"measure 7 {MANY}: ./benchmark.py --runs 7",
+            note("measure-runs", runs=7),
         ),
         (
             of(low=0.95, high=0.97, runs_needed=7),
             -0.01,
             INCLUDES,
-            f"measure 7 {MANY}: ./benchmark.py --runs 7",
+            note("measure-runs", runs=7),
         ),
         (
             of(low=0.95, high=0.969, runs_needed=7),
             0.01,
-            f"{BEYOND}not significant after Holm's correction for 5 checks",
-            f"measure 7 {MANY}: ./benchmark.py --runs 7",
+            note("not-significant", **BEYOND, checks=5),
+            note("measure-runs", runs=7),
         ),
         (
             of(low=0.971, high=0.98, runs_needed=7),
             -0.01,
-            "not significant after Holm's correction for 5 checks",
-            f"measure 7 {MANY}: ./benchmark.py --runs 7",
+            note("not-significant", checks=5),
+            note("measure-runs", runs=7),
         ),
         (
             of(**NONE, runs=(1, 1), runs_needed=4),
             0.01,
-            f"{BEYOND}with 1 run each, run-to-run variation is unknown",
-            f"measure 4 {MANY} (if runs vary by 1%): ./benchmark.py --runs 4",
+            note("variation-unknown", **BEYOND, baseline=1, candidate=1),
+            note("measure-runs", runs=4, spread=0.01),
         ),
         (
             of(**NONE, runs=(2, 1), runs_needed=3),
             -0.01,
-            "with 2 baseline and 1 candidate runs, run-to-run variation is unknown",
-            f"measure 3 {MANY}: ./benchmark.py --runs 3",
+            note("variation-of-sides-unknown", baseline=2, candidate=1),
+            note("measure-runs", runs=3),
         ),
         # Where one side has enough runs, those of the other.
         (
             of(runs=(2, 5), runs_needed=5),
             -0.01,
             INCLUDES,
-            "measure 5 baseline runs: ./benchmark.py --runs 5",
+            note("measure-baseline-runs", runs=5),
         ),
         (
             of(runs=(5, 2), runs_needed=5),
             -0.01,
             INCLUDES,
-            "measure 5 candidate runs: ./benchmark.py --runs 5",
+            note("measure-candidate-runs", runs=5),
         ),
         (
             of(runs=(5, 2), runs_needed=4),
             -0.01,
             INCLUDES,
-            "measure 4 candidate runs: ./benchmark.py --runs 4",
+            note("measure-candidate-runs", runs=4),
         ),
         (
             of(runs=(5, 2), runs_needed=6),
             -0.01,
             INCLUDES,
-            f"measure 6 {MANY}: ./benchmark.py --runs 6",
+            note("measure-runs", runs=6),
         ),
         (BASE, -0.01, INCLUDES, VARY_LESS),
         (of(threshold=parse("0%", ())[0], low=0.95, high=1.02), -0.01, INCLUDES, SET_ONE),
@@ -631,76 +630,80 @@ NONE = {"low": None, "high": None}
             of(threshold=parse("0%", ())[0], low=0.95, high=1.02, runs_needed=9),
             -0.01,
             INCLUDES,
-            f"measure 9 {MANY}: ./benchmark.py --runs 9",
+            note("measure-runs", runs=9),
         ),
         (
             of(threshold=LOSS, low=1.0, high=1.04, runs_needed=9),
             0.01,
-            f"beyond the threshold of +2%, but {INCLUDES}",
+            note("interval-includes-threshold", threshold="+2%", level="95%"),
             LONGER,
         ),
         (of(threshold=LOSS, low=1.0, high=1.04), -0.01, INCLUDES, LONGER),
-        (of(text="said", advice="do", runs_needed=7), 0.01, "said", "do"),
+        (of(notes=(SAID,), advice=DO, runs_needed=7), 0.01, SAID, DO),
     ],
 )
-def test_why_a_check_is_inconclusive(check, excess, text, advice):
+def test_why_a_check_is_inconclusive(check, excess, why, advice):
     assert regression._undecided(check, excess, 5) == dataclasses.replace(
-        check, text=text, advice=advice
+        check, notes=(why,), advice=advice
     )
 
 
 @pytest.mark.parametrize(
-    ("check", "answer", "text"),
+    ("check", "answer", "why"),
     [
-        (of(p_adjusted=0.049, low=0.95, high=0.969), "worse", "the 95% CI is beyond the threshold"),
+        (
+            of(p_adjusted=0.049, low=0.95, high=0.969),
+            "worse",
+            note("beyond-threshold", level="95%"),
+        ),
         (of(p_adjusted=1 - 0.95, low=0.95, high=0.969), "inconclusive", None),
-        (of(p_adjusted=0.049, change=0.98), "within", "the 95% CI is within the threshold"),
-        (of(p_adjusted=0.0, low=0.96, high=0.96), "worse", "the change is beyond the threshold"),
+        (of(p_adjusted=0.049, change=0.98), "within", note("within-threshold", level="95%")),
+        (of(p_adjusted=0.0, low=0.96, high=0.96), "worse", note("change-beyond-threshold")),
         (
             of(p_adjusted=0.0, change=0.98, low=0.98, high=0.98),
             "within",
-            "the change is within the threshold",
+            note("change-within-threshold"),
         ),
         (of(p_adjusted=None), "inconclusive", None),
         # A change that equals the threshold, but for rounding, doesn't exceed it.
         (
             of(p_adjusted=0.0, change=0.97, low=0.97, high=0.97),
             "within",
-            "the change is within the threshold",
+            note("change-within-threshold"),
         ),
         (
             of(p_adjusted=0.0, change=0.97 - 9e-10, low=0.96, high=0.96),
             "within",
-            "the change is within the threshold",
+            note("change-within-threshold"),
         ),
         (
             of(p_adjusted=0.0, change=0.97 - 1.1e-9, low=0.96, high=0.96),
             "worse",
-            "the change is beyond the threshold",
+            note("change-beyond-threshold"),
         ),
         (of(p_adjusted=0.0, change=0.97), "inconclusive", None),
         (of(p_adjusted=None, change=0.97, low=0.97, high=0.97), "inconclusive", None),
         (
             of(threshold=RATE, p_adjusted=0.0, change=-5.0 - 4.9e-9, low=1, high=1),
             "within",
-            "the change is within the threshold",
+            note("change-within-threshold"),
         ),
         (
             of(threshold=RATE, p_adjusted=0.0, change=-5.0 - 5.1e-9, low=1, high=1),
             "worse",
-            "the change is beyond the threshold",
+            note("change-beyond-threshold"),
         ),
     ],
 )
-def test_the_answer(check, answer, text):
-    check = dataclasses.replace(check, runs_needed=7, advice="x")
+def test_the_answer(check, answer, why):
+    check = dataclasses.replace(check, runs_needed=7, advice=DO)
     found = regression._answered(check, check.excess, 5)
-    if text is None:
+    if why is None:
         assert found == regression._undecided(check, check.excess, 5)
         assert found.answer == "inconclusive"
     else:
         assert found == dataclasses.replace(
-            check, answer=answer, text=text, runs_needed=None, advice=""
+            check, answer=answer, notes=(why,), runs_needed=None, advice=None
         )
 
 
@@ -708,7 +711,7 @@ def test_holm_corrects_all_that_have_a_p_value():
     certain, close = of(p=0.001, change=0.98), of(p=0.03, change=0.98)
     untested, refused = (
         of(p=None, low=None, high=None),
-        of(threshold=None, answer="not comparable", text="x"),
+        of(threshold=None, answer="not comparable", notes=(SAID,)),
     )
     refused = dataclasses.replace(refused, p=None, p_adjusted=None)
     found = regression._decided([close, untested, certain, refused, close])
@@ -727,10 +730,8 @@ def test_holm_corrects_all_that_have_a_p_value():
     assert regression._decided([close])[0].answer == "within"
     apart = of(p=0.04, low=0.95, high=0.969)
     for checks in ([apart] * 2, [apart, apart, untested, refused]):
-        assert (
-            regression._decided(checks)[1].text
-            == f"{BEYOND}not significant after Holm's correction for 2 checks"
-        )
+        (why,) = regression._decided(checks)[1].notes
+        assert why == note("not-significant", **BEYOND, checks=2)
 
 
 @pytest.mark.parametrize(
@@ -755,12 +756,12 @@ class TestRefusals:
     def test_the_same_measurement(self):
         one = system("A", *runs(BEFORE, 1))
         other = system("B", *runs(AFTER, 11), dataclasses.replace(one.runs[1], file="x.json"))
-        found = regression._checks("t", pair_of(one, other, ratio=FASTER), [SLOWER, STEP], "")
-        assert [(each.answer, each.text, each.advice, each.threshold) for each in found] == [
+        found = regression._checks("t", pair_of(one, other, ratio=FASTER), [SLOWER, STEP], None)
+        assert [(each.answer, each.notes, each.advice, each.threshold) for each in found] == [
             (
                 "not comparable",
-                "baseline and candidate contain the same run (x.json)",
-                "pass the results of another measurement as --candidate",
+                (note("same-run", file="x.json"),),
+                note("choose-other-candidate"),
                 None,
             )
         ]
@@ -769,12 +770,12 @@ class TestRefusals:
             other, runs=(*other.runs[:2], dataclasses.replace(other.runs[2], is_valid=False))
         )
         assert (
-            len(regression._checks("t", pair_of(one, unused, ratio=FASTER), [SLOWER, STEP], ""))
+            len(regression._checks("t", pair_of(one, unused, ratio=FASTER), [SLOWER, STEP], None))
             == 2
         )
 
     @pytest.mark.parametrize(
-        ("before", "after", "batches", "thresholds", "answer", "text"),
+        ("before", "after", "batches", "thresholds", "answer", "code"),
         [
             ((), (), (64, 64), [SLOWER, STEP], "not comparable", "why"),
             (("error",), (), (64, 64), [SLOWER], "implausible", "why"),
@@ -786,7 +787,7 @@ class TestRefusals:
                 (None, 64),
                 [STEP, SECONDS],
                 "not comparable",
-                "steps may differ in work: global batch unknown",
+                "batch-unknown",
             ),
             (
                 (),
@@ -794,13 +795,13 @@ class TestRefusals:
                 (64, None),
                 [STEP],
                 "not comparable",
-                "steps may differ in work: global batch unknown",
+                "batch-unknown",
             ),
             ((), (), (64, None), [STEP, SLOWER], "not comparable", "why"),
             ((), (), (64, 32), [STEP], "not comparable", "why"),
         ],
     )
-    def test_without_a_ratio(self, before, after, batches, thresholds, answer, text):
+    def test_without_a_ratio(self, before, after, batches, thresholds, answer, code):
         matched = sides(BEFORE, AFTER, ratio=None, batch=batches[0], second={"batch": batches[1]})
         one, other = (
             dataclasses.replace(
@@ -809,12 +810,12 @@ class TestRefusals:
             for each, severities in ((matched.baseline, before), (matched.system, after))
         )
         matched = dataclasses.replace(matched, baseline=one, system=other)
-        (found,) = regression._checks("t", matched, thresholds, "")
-        assert found == Check("t", one.name, other.name, answer, text, pair=matched)
+        (found,) = regression._checks("t", matched, thresholds, None)
+        assert found == Check("t", one.name, other.name, answer, (note(code),), pair=matched)
         (found,) = regression._checks(
-            "t", dataclasses.replace(matched, reason=None), thresholds, ""
+            "t", dataclasses.replace(matched, reasons=()), thresholds, None
         )
-        assert found.text == ("no values" if text == "why" else text)
+        assert found.notes == (note("no-values" if code == "why" else code),)
 
 
 def stepped(name, *ranges):
@@ -828,23 +829,23 @@ def stepped(name, *ranges):
 
 
 @pytest.mark.parametrize(
-    ("own", "cut", "text"),
+    ("own", "cut", "steps"),
     [
-        ([[(4, 60)], [(6, 60)]], [[(4, 60)], [(6, 60)]], ""),
+        ([[(4, 60)], [(6, 60)]], [[(4, 60)], [(6, 60)]], None),
         # Another end, and another start.
-        ([[(6, 60)], [(6, 90), (6, 80)]], [[(6, 60)], [(6, 60), (6, 70)]], "steps 6–60"),
-        ([[(4, 60), (8, 60)], [(6, 60)]], [[(8, 60), (8, 60)], [(10, 60)]], "steps 10–60"),
-        ([[(4, 60)], [(6, 60)]], [[None], [None]], ""),
-        ([[None], [None]], [[None], [None]], ""),
-        ([[(4, 60)], [(6, 60)]], [[(4, 60)], [None]], "steps 4–0"),
+        ([[(6, 60)], [(6, 90), (6, 80)]], [[(6, 60)], [(6, 60), (6, 70)]], (6, 60)),
+        ([[(4, 60), (8, 60)], [(6, 60)]], [[(8, 60), (8, 60)], [(10, 60)]], (10, 60)),
+        ([[(4, 60)], [(6, 60)]], [[None], [None]], None),
+        ([[None], [None]], [[None], [None]], None),
+        ([[(4, 60)], [(6, 60)]], [[(4, 60)], [None]], (4, 0)),
     ],
 )
-def test_the_steps_that_all_have(own, cut, text):
+def test_the_steps_that_all_have(own, cut, steps):
     own, cut = (
         [stepped(name, *each) for name, each in zip("AB", of, strict=True)] for of in (own, cut)
     )
     assert regression._common_steps(own, cut) == (
-        f"Speeds use {text}, which all runs have." if text else ""
+        steps and note("steps-in-common", first=steps[0], last=steps[1])
     )
 
 
@@ -888,7 +889,6 @@ def keyed(name, **fields):
 
 
 NEWER = Environment(versions={"torch": "3.0"})
-AMBIGUOUS = "match this configuration"
 
 
 def test_systems_are_matched_by_their_setup():
@@ -907,15 +907,14 @@ def test_systems_are_matched_by_their_setup():
         ("B", "E", None),
     ]
     assert matched([one, twin], [keyed("E")]) == [
-        (name, None, f"2 baseline systems and 1 of the candidate {AMBIGUOUS}")
-        for name in ("A", "D")
+        (name, None, note("several-match", baselines=2, candidates=1)) for name in ("A", "D")
     ]
     assert matched([one], [twin, keyed("E"), third]) == [
-        ("A", None, f"1 baseline system and 2 of the candidate {AMBIGUOUS}")
+        ("A", None, note("several-match", baselines=1, candidates=2))
     ]
     assert matched([one, twin, third], [keyed("E"), keyed("F"), keyed("G", batch=32)]) == [
-        ("A", None, f"2 baseline systems and 2 of the candidate {AMBIGUOUS}"),
-        ("D", None, f"2 baseline systems and 2 of the candidate {AMBIGUOUS}"),
+        ("A", None, note("several-match", baselines=2, candidates=2)),
+        ("D", None, note("several-match", baselines=2, candidates=2)),
         ("C", "G", None),
     ]
 
@@ -982,14 +981,14 @@ class TestWhole:
             "batch 32",
             None,
             "not comparable",
-            "no candidate result for this configuration",
-            advice="measure it for the candidate: ./benchmark.py --match RESULT",
+            (note("candidate-absent"),),
+            advice=note("measure-candidate"),
         )
         assert [each.pair for each in found.checks] == [found.pairs[0], None, found.pairs[1]]
         assert found.notes == (
-            "first",
-            "throughput is not checked: --max-slowdown does",
-            "Mistral 7B: no baseline for 8×H100 (BF16); skipped",
+            note("text", text="first"),
+            note("throughput-unchecked"),
+            note("systems-without-baseline", model="Mistral 7B", systems=("8×H100 (BF16)",)),
         )
         assert found.fail_on_inconclusive is False
         assert (
@@ -1007,22 +1006,23 @@ class TestWhole:
                 None,
                 None,
                 "not comparable",
-                "the baseline contains no result",
+                (note("baseline-empty"),),
                 advice=CHOOSE,
             ),
         )
-        assert found.notes == ("Llama 3.1 8B: no baseline for 8×H100 (BF16); skipped",)
+        assert found.notes == (
+            note("systems-without-baseline", model="Llama 3.1 8B", systems=("8×H100 (BF16)",)),
+        )
 
     def test_e1_without_a_baseline(self):
         found = check_regression([], files("new", measured(3.2, 1)), [SLOWER])
-        assert (found.checks, found.notes, found.why_no_baseline) == ((FIRST,), (), None)
+        assert (found.checks, found.notes, found.first_not_passed) == ((FIRST,), (), None)
 
     def test_several_that_match_ask_for_a_choice(self):
         before = files("old", measured(3.2, 1), measured(3.2, 5, environment=NEWER))
         found = check_regression(before, files("new", measured(3.3, 11)), [SLOWER])
-        assert [(each.text, each.advice) for each in found.checks] == [
-            (f"2 baseline systems and 1 of the candidate {AMBIGUOUS}", CHOOSE)
-        ] * 2
+        several = note("several-match", baselines=2, candidates=1)
+        assert [(each.notes, each.advice) for each in found.checks] == [((several,), CHOOSE)] * 2
         assert found.pairs == ()
 
     def test_what_a_source_says_twice_and_the_notes_of_each_set(self):
@@ -1035,10 +1035,10 @@ class TestWhole:
         after = files("new", measured(3.3, 11, notes=notes_of(*twice), precision=None))
         found = check_regression(before, after, [SLOWER], options=Options(precision="bf16"))
         assert found.notes == (
-            "precision bf16 from the command line, since the result doesn't state it: new_0.json",
-            "baseline: old_1.json contains the same run as old_0.json; counted once",
-            f"8×H100 (BF16) (baseline): {twice[0]}",
-            f"8×H100 (BF16) (candidate): {twice[0]}",
+            note("precision-given", precision="bf16", files=("new_0.json",)),
+            note("run-again", file="old_1.json", other="old_0.json", system="baseline"),
+            note("text", text=twice[0], system="8×H100 (BF16) (baseline)"),
+            note("text", text=twice[0], system="8×H100 (BF16) (candidate)"),
         )
 
     def test_in_samples(self):
@@ -1047,9 +1047,7 @@ class TestWhole:
             for kind, day in (("old", 1), ("new", 9))
         )
         found = check_regression(before, after, [SLOWER])
-        assert found.notes == (
-            "Llama 3.1 8B: rates are in samples/s/GPU, since the sequence length is unknown",
-        )
+        assert found.notes == (note("checked-in-samples", model="Llama 3.1 8B"),)
 
     def test_in_samples_it_is_told_of_a_ratio_alone(self):
         days = (("old", 1, 16), ("new", 9, 32))
@@ -1070,28 +1068,18 @@ class TestWhole:
         found = check_regression(
             before, after, [SLOWER], options=Options(precisions={"H100": "bf16"})
         )
-        assert found.notes == (
-            "precision bf16 from the command line, since the result doesn't state it: old_0.json",
-        )
+        assert found.notes == (note("precision-given", precision="bf16", files=("old_0.json",)),)
         assert found.checks[0].baseline == "8×H100 (BF16) (baseline)"
 
     def test_in_the_same_mode(self):
         before, after = files("old", measured(3.2, 1)), files("new", measured(3.21, 9, batch=32))
         (check,) = check_regression(before, after, [SLOWER], mode="same").checks
-        assert check.text == "the configurations differ in global batch"
+        assert check.notes == (note("configurations-not-equal", settings=("global batch",)),)
         (check,) = check_regression(before, after, [SLOWER]).checks
         assert check.answer != "not comparable"
 
     def test_the_steps_that_both_have(self):
         before, after = files("old", measured(3.2, 1, steps=80)), files("new", measured(3.21, 9))
         (check,) = check_regression(before, after, [SLOWER]).checks
-        assert check.basis == "Speeds use steps 4–60, which all runs have."
+        assert check.basis == note("steps-in-common", first=4, last=60)
         assert [each.summary.stop for each in check.pair.baseline.runs] == [60, 60]
-
-
-@pytest.mark.parametrize(
-    ("counts", "text"),
-    [((1, 1), "1 run each"), ((3, 3), "3 runs each"), ((1, 2), "1 baseline and 2 candidate runs")],
-)
-def test_runs_in_words(counts, text):
-    assert regression.runs_text(of(runs=counts)) == text

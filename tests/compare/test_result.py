@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from made_runs import H100, MI300X, make_run
 from made_systems import finding_of, pair_of, result, segment, system, value
-from stored_runs import notes_of
+from stored_runs import note, notes_of
 
 from tprimat.analysis.intervals import Interval
 from tprimat.compare.result import (
@@ -227,34 +227,34 @@ class TestSystem:
         )
 
     @pytest.mark.parametrize(
-        ("fields", "warnings", "text"),
+        ("fields", "warnings", "why"),
         [
-            ({}, (), "has no step times"),
+            ({}, (), note("untimed")),
             (
                 {},
                 (*notes_of("x"), no_step_times("A", but="; B; C"), no_step_times("D")),
-                "has no step times: A",
+                note("untimed", why="A"),
             ),
-            ({"status": "failed"}, (), "has no step times: its run failed"),
+            ({"status": "failed"}, (), note("untimed", ended="failed")),
             (
                 {"status": "incomplete", "status_reason": "killed"},
                 (),
-                "has no step times: its run is incomplete (killed)",
+                note("untimed", ended="is incomplete", reason="killed"),
             ),
-            ({"status_reason": "x" * 121}, (), f"has no step times ({'x' * 119}…)"),
+            ({"status_reason": "x" * 121}, (), note("untimed", reason=f"{'x' * 119}…")),
             (
                 {"environment": Environment(emulated=True)},
                 (no_step_times("A"),),
-                "ran on an emulated device; its timings are not valid",
+                note("on-emulated-device"),
             ),
         ],
     )
-    def test_why_it_is_untimed(self, fields, warnings, text):
+    def test_why_it_is_untimed(self, fields, warnings, why):
         runs = (
             result(None, make_run(**fields), is_valid=False),
             result(None, make_run(), is_valid=False),
         )
-        assert system("A", *runs, run_notes=warnings).why_untimed == text
+        assert system("A", *runs, run_notes=warnings).why_untimed == why
 
     @pytest.mark.parametrize(
         ("unit", "rate"), [("tokens", 100.0), ("samples", 7.0), ("steps", 0.5)]

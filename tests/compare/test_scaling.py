@@ -10,6 +10,7 @@ import math
 import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, make_run
+from stored_runs import texts_of
 
 from tprimat.compare.cost import with_prices
 from tprimat.compare.curves import scaling_of
@@ -72,11 +73,11 @@ def test_other_kinds(batches, kind):
         found = scaling_of(
             comparison(*(runs(8 * 2**i, 3.2, batch) for i, batch in enumerate(batches)))
         )
-        assert (found.curves, len(found.notes)) == ((), 3)
+        assert (found.curves, len(texts_of(found.notes))) == ((), 3)
         return
     curve = one(*(runs(8 * 2**i, 3.2, batch) for i, batch in enumerate(batches)))
     assert curve.kind == kind
-    assert any("a larger batch may need more samples" in note for note in curve.notes)
+    assert any("a larger batch may need more samples" in note for note in texts_of(curve.notes))
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_one_run_has_an_efficiency_without_an_interval():
     curve = one(runs(8, 3.2, count=1), runs(16, 1.9, count=1))
     assert curve.sizes[1].efficiency.low is None
     assert curve.breaks_at.gpus == 16
-    assert curve.notes[0] == "one run at every point: run-to-run variation unknown"
+    assert texts_of(curve.notes)[0] == "one run at every point: run-to-run variation unknown"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +117,9 @@ def test_other_work_or_another_system_is_another_curve(other):
     same = [runs(8, 3.2), runs(16, 1.7)]
     found = scaling_of(comparison(*same, runs(32, 1.0, **other)))
     assert [[size.gpus for size in curve.sizes] for curve in found.curves] == [[8, 16]]
-    assert any("is not shown: measured at one GPU count only" in note for note in found.notes)
+    assert any(
+        "is not shown: measured at one GPU count only" in note for note in texts_of(found.notes)
+    )
     found = scaling_of(comparison(*same, runs(32, 1.0, **other), runs(64, 0.6, **other)))
     assert [[size.gpus for size in curve.sizes] for curve in found.curves] == [[8, 16], [32, 64]]
     assert len({curve.name for curve in found.curves}) == 2
@@ -145,30 +148,32 @@ def test_the_fastest_configuration_of_a_size_represents_it():
     found = scaling_of(comparison(runs(8, 3.2), runs(16, 1.7), slow))
     (curve,) = found.curves
     assert curve.sizes[1].efficiency.value == pytest.approx(3.2 / 1.7 / 2)
-    assert found.notes == ("Llama 3.1 8B: 1 slower configuration at the same GPU count not shown",)
+    assert texts_of(found.notes) == (
+        "Llama 3.1 8B: 1 slower configuration at the same GPU count not shown",
+    )
 
 
 def test_an_implausible_size_is_not_used():
     found = scaling_of(comparison(runs(8, 3.2), runs(16, 1.7), runs(32, 0.001)))
     assert [size.gpus for size in found.curves[0].sizes] == [8, 16]
-    assert "excluded" in found.notes[0]
+    assert "excluded" in texts_of(found.notes)[0]
 
 
 def test_systems_without_a_number_of_gpus_are_one_note_that_names_the_option():
     found = scaling_of(comparison(runs(None, 3.2, 64), runs(None, 1.7, 32), runs(None, 0.9, 16)))
-    (note,) = found.notes
+    (note,) = texts_of(found.notes)
     assert note.startswith(
         "3 systems don't state their number of GPUs; set it with --num-gpus FILE=N"
     )
     found = scaling_of(comparison(runs(8, 3.2), runs(16, 1.7), runs(None, 0.9)))
     assert len(found.curves) == 1
-    assert found.notes[0].startswith("1 system doesn't state its number of GPUs")
+    assert texts_of(found.notes)[0].startswith("1 system doesn't state its number of GPUs")
 
 
 def test_tokens_per_dollar_and_per_joule():
     energy = {"energy_joules": 6.4e6, "measured_tokens": 1.6e6}
     found = comparison(runs(8, 3.2, energy_metrics=energy), runs(16, 1.7, energy_metrics=energy))
-    (curve,) = scaling_of(with_prices(found, ["H100=2:4"])).curves
+    (curve,) = scaling_of(with_prices(found, ["H100=2:4"]).comparison).curves
     for size in curve.sizes:
         assert size.per_dollar == pytest.approx(size.rate * 3600 / 3)
         assert size.per_joule == pytest.approx(0.25)
@@ -191,7 +196,9 @@ def test_settings_that_change_with_the_size_are_named():
         return {"parallelism_config": ParallelismConfig(tensor_model_parallel_size=size)}
 
     curve = one(runs(8, 3.2, **parallel(1)), runs(16, 1.7, **parallel(2)))
-    assert curve.notes == ("settings change with the number of GPUs: tensor parallel (1, 2)",)
+    assert texts_of(curve.notes) == (
+        "settings change with the number of GPUs: tensor parallel (1, 2)",
+    )
 
 
 def crossovers(first, second):
@@ -221,7 +228,7 @@ def test_a_setting_that_changes_is_shown_with_its_values_of_six_sizes_at_most(co
         runs(2**place, 25.6 / 2**place, framework_config={"kernel": f"v{place}"})
         for place in range(count)
     ]
-    (note,) = (note for note in one(*sizes).notes if note.startswith("settings change"))
+    (note,) = (note for note in texts_of(one(*sizes).notes) if note.startswith("settings change"))
     values = ", ".join(f"v{place}" for place in range(count))
     assert (
         note
@@ -259,7 +266,7 @@ def blocks(step_time: float) -> tuple[Entry, ...]:
 )  # fmt: skip
 def test_what_a_size_is_affected_by_is_named_first(changes, note):
     curve = one(runs(8, 3.2, 8), runs(16, 1.7, 16, **changes))
-    assert list(curve.notes) == [*([note] if note else []), BATCHES]
+    assert list(texts_of(curve.notes)) == [*([note] if note else []), BATCHES]
 
 
 def test_sizes_are_compared_by_one_clock_where_all_have_one():
@@ -269,11 +276,14 @@ def test_sizes_are_compared_by_one_clock_where_all_have_one():
         runs(16, 3.4, 16, timeline=blocks(4.0)),
     )
     assert curve.sizes[1].efficiency.value == pytest.approx(1.0)
-    assert list(curve.notes) == [BATCHES]
+    assert list(texts_of(curve.notes)) == [BATCHES]
     apart = one(
         runs(8, 3.2, 8, timing=sampled), runs(16, 3.4, 16, timing=sampled, timeline=blocks(4.0))
     )
-    assert list(apart.notes) == ["step times are measured differently: sampled vs blocks", BATCHES]
+    assert list(texts_of(apart.notes)) == [
+        "step times are measured differently: sampled vs blocks",
+        BATCHES,
+    ]
 
 
 @pytest.mark.parametrize("are_alike", [True, False])
@@ -290,7 +300,9 @@ def test_curves_on_unlike_clocks_do_not_cross(are_alike):
     found = scaling_of(comparison(*first, *second))
     assert len(found.crossovers) == are_alike
     text = "step times are measured differently from another curve's: "
-    notes = [note for curve in found.curves for note in curve.notes if note.startswith(text)]
+    notes = [
+        note for curve in found.curves for note in texts_of(curve.notes) if note.startswith(text)
+    ]
     assert notes == ([] if are_alike else [f"{text}sampled", f"{text}blocks"])
 
 
@@ -303,6 +315,6 @@ def test_e1_a_size_of_which_every_run_failed_is_no_part_of_a_curve(kind, sizes):
     broken = tuple(msgspec.structs.replace(run, ending=ending) for run in runs(1, 8.0))
     found = scaling_of(comparison(broken, runs(2, 4.0), runs(4, 2.0)))
     assert [size.gpus for size in found.curves[0].sizes] == sizes
-    told = " ".join((*found.notes, *found.curves[0].notes))
+    told = " ".join((*texts_of(found.notes), *texts_of(found.curves[0].notes)))
     assert ("out of memory, line 812" in told) is (kind != "finished")
     assert ("is not used: failed" in told) is (kind == "failed")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, make_run
+from stored_runs import text_of
 
 from tprimat.compare import systems as module
 from tprimat.compare.systems import (
@@ -597,7 +598,7 @@ def test_each_power_cap_is_a_system_named_after_it():
     assert counts == {"power cap 700 W": 2, "power cap 400 W": 2}
     (group,) = model.groups
     assert ("settings-differ", "power cap: 700 W vs 400 W") in [
-        (each.code, each.text) for each in group.caveats
+        (each.code, text_of(each)) for each in group.caveats
     ]
 
 
@@ -612,6 +613,6 @@ def test_the_run_that_states_most_of_its_machine_stands_for_a_system(order):
     ((group,),) = (model.groups for model in comparison((unknown, known)[order], other).models)
     (one,) = (system for system in group.systems if len(system.runs) == 2)
     assert one.run is known
-    assert [each.text for each in group.caveats if each.code == "settings-differ"] == [
+    assert [text_of(each) for each in group.caveats if each.code == "settings-differ"] == [
         "host CPU: EPYC vs Xeon"
     ]

@@ -11,7 +11,7 @@ import re
 import msgspec
 import pytest
 from made_mlperf import mlperf_log, read_log, submission
-from stored_runs import series
+from stored_runs import reason_of, series, text_of, texts_of
 
 from tprimat.cli import run as run_command
 from tprimat.compare import Loaded, compare, speedup
@@ -70,7 +70,7 @@ class TestScore:
         assert found.official_minutes == pytest.approx(1.01 * mean, rel=1e-6)
         assert found.mean["samples"] == sum(KEPT) * 160 / 8
         assert found.mean["training"] == pytest.approx(sum(KEPT) * 10 / 8)
-        assert found.notes == ()
+        assert texts_of(found.notes) == ()
 
     @pytest.mark.parametrize("failed", [1, 2])
     def test_one_run_may_fail_and_counts_as_the_slowest(self, made, failed):
@@ -80,7 +80,7 @@ class TestScore:
         found = target(made("a", logs))
         assert (found.official_minutes is not None) == (failed == 1)
         assert len(found.counted) == 8
-        assert f"{failed} of 10 runs did not reach the target" in found.notes
+        assert f"{failed} of 10 runs did not reach the target" in texts_of(found.notes)
         assert found.runs[-1] is None
 
     @pytest.mark.parametrize(
@@ -100,7 +100,9 @@ class TestScore:
             )
         )
         assert (found.official_minutes is not None) == (more == 0)
-        assert any(note.startswith("no official score") for note in found.notes) == (more != 0)
+        assert any(note.startswith("no official score") for note in texts_of(found.notes)) == (
+            more != 0
+        )
 
     @pytest.mark.parametrize(("count", "counted"), [(2, 2), (3, 1)])
     def test_of_two_runs_both_count(self, made, count, counted):
@@ -113,7 +115,7 @@ class TestScore:
         found = target(made("a", [log(count, 1.0) for count in COUNTS]))
         assert found.scaling is None
         assert found.official_minutes == pytest.approx(found.mean["seconds"] / 60)
-        assert any(note.startswith("normalization unknown") for note in found.notes)
+        assert any(note.startswith("normalization unknown") for note in texts_of(found.notes))
 
     @pytest.mark.parametrize(
         "content", ["{}", "[1]", "no JSON", '{"scaling_factor": -1}', '{"scaling_factor": 1e999}']
@@ -197,7 +199,7 @@ class TestRatio:
             made("b", [log(5, 1.0, benchmark="gpt3")]),
             made("c", [log(5, 1.0).replace('"value": 3.3', '"value": 3.0')]),
         ):
-            assert ratio(one, other).reason == "their benchmarks or targets differ"
+            assert reason_of(ratio(one, other)) == "their benchmarks or targets differ"
 
     def test_where_blocks_hold_their_evaluation_time_and_samples_remain(self, made):
         one, other = (
@@ -270,7 +272,7 @@ class TestToALoss:
     def test_what_nobody_reaches(self):
         system = system_of([trained(1.0)], "a")
         assert target(system, 0.5) is None
-        assert ratio(system, system, 0.5).reason == "not both reach a loss of 0.5"
+        assert reason_of(ratio(system, system, 0.5)) == "not both reach a loss of 0.5"
 
     def test_nine_records_are_too_few(self):
         for steps in (9, 10):
@@ -301,7 +303,7 @@ class TestToALoss:
     def test_where_data_or_vocabulary_differ_it_is_said_why_not(self, other, reason):
         systems = [system_of([trained(1.0)], "a"), system_of([trained(1.0, **other)], "b")]
         found = ratio(*systems, 4.0)
-        assert (found.factors, found.reason) == ({}, reason)
+        assert (found.factors, reason_of(found)) == ({}, reason)
 
 
 class TestOutputs:
@@ -371,7 +373,7 @@ def test_an_unlike_block_of_a_single_run_asks_for_more_runs(made, runs, told):
         for each in caveats([stalled, usual], [pair(usual, stalled)])
         if each.code == "unlike-blocks"
     )
-    assert caveat.text.startswith(f"{stalled.name}: ")
-    assert caveat.text.endswith(told)
-    assert ("block 5 takes 2.00× as long (steps 41–50)" in caveat.text) is (runs == 1)
-    assert len(caveat.text) < 79
+    assert text_of(caveat).startswith(f"{stalled.name}: ")
+    assert text_of(caveat).endswith(told)
+    assert ("block 5 takes 2.00× as long (steps 41–50)" in text_of(caveat)) is (runs == 1)
+    assert len(text_of(caveat)) < 79

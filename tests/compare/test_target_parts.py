@@ -13,7 +13,7 @@ import pytest
 import scipy.stats
 from made_runs import make_run, shape
 from made_systems import pair_of, result, system
-from stored_runs import series
+from stored_runs import note, reason_of, series, text_of
 
 from tprimat.analysis.efficiency.subject import Value
 from tprimat.analysis.intervals import Difference
@@ -188,7 +188,7 @@ def test_the_benchmark_of_a_run(framework, source, name):
 
 
 MINUTES = (7.0, 5.0, 9.0, 6.0)
-UNKNOWN_SCALING = "normalization unknown: no scaling.json next to the logs; counted as 1"
+UNKNOWN_SCALING = note("normalization-unknown")
 
 
 def needs(*minutes, **more):
@@ -214,7 +214,7 @@ class TestTarget:
     def test_one_may_fail_and_is_the_slowest(self):
         found = target(of(done(7.0), done(None), done(5.0)))
         runs, (slow,) = needs(7.0, 5.0), needs(7.0)
-        notes = ("1 of 3 runs did not reach the target", UNKNOWN_SCALING)
+        notes = (note("target-missed", failed=1, runs=3), note("normalization-unknown"))
         assert found == Target(None, (runs[0], None, runs[1]), (slow,), slow, None, 7.0, notes)
 
     def test_of_more_of_which_two_fail_all_that_reach_it_count(self):
@@ -233,9 +233,9 @@ class TestTarget:
             "samples": pytest.approx(112 * 16 / 3),
         }
         assert found.notes == (
-            "2 of 5 runs did not reach the target",
-            "no official score: MLPerf's needs 3 runs, of which one may fail; these are 5",
-            UNKNOWN_SCALING,
+            note("target-missed", failed=2, runs=5),
+            note("score-of-other-runs", needed=3, runs=5),
+            note("normalization-unknown"),
         )
         assert (found.official_minutes, found.is_to_target, found.loss) == (None, True, None)
 
@@ -261,8 +261,7 @@ class TestTarget:
             of(*(done(each, source=named("x"), scaling=2.0) for each in (5.0, 6.0, 7.0)))
         )
         assert (found.official_minutes, found.scaling) == (None, 2.0)
-        asked = "a number of runs that is unknown here"
-        assert found.notes == (f"no official score: MLPerf's needs {asked}; these are 3",)
+        assert found.notes == (note("score-of-unknown-runs", runs=3),)
         assert RUNS == {"llama2_70b_lora": 10, "llama31_8b": 10, "gpt3": 3, "llama31_405b": 3}
 
     @pytest.mark.parametrize(
@@ -270,7 +269,10 @@ class TestTarget:
     )
     def test_the_normalization_is_that_of_all_runs(self, factors, scaling):
         found = target(of(*(done(5.0, scaling=each) for each in factors)))
-        assert (found.scaling, UNKNOWN_SCALING in found.notes) == (scaling, scaling is None)
+        assert (found.scaling, note("normalization-unknown") in found.notes) == (
+            scaling,
+            scaling is None,
+        )
 
     def test_of_two_that_fail_there_is_no_score(self):
         found = target(of(done(7.0), done(None), done(None)))
@@ -297,8 +299,8 @@ class TestTarget:
         found = target(of(runs[0], lost, runs[1], unused), 2.0)
         steps = [{"steps": n, "tokens": n * 32768, "seconds": 2.0 * n} for n in (11, 13)]
         mean = {"steps": 12.0, "tokens": 12.0 * 32768, "seconds": 24.0}
-        note = "1 of 3 runs did not reach the target"
-        assert found == Target(2.0, (steps[1], None, steps[0]), tuple(steps), mean, notes=(note,))
+        told = note("target-missed", failed=1, runs=3)
+        assert found == Target(2.0, (steps[1], None, steps[0]), tuple(steps), mean, notes=(told,))
         assert target(of(lost), 2.0) is None
 
 
@@ -339,12 +341,16 @@ class TestRatio:
             "normalisation",
             "official",
         ]
-        assert (found.reason, found.notes) == (None, ())
+        assert (found.reasons, found.notes) == ((), ())
 
     def test_notes_are_those_of_the_system_and_then_of_the_baseline(self):
         found = ratio(of(done(10.0, scaling=2.0), name="A"), of(done(5.0, scaling=None), name="B"))
-        few = "no official score: MLPerf's needs 3 runs, of which one may fail; these are 1"
-        assert found.notes == (f"B: {few}", f"B: {UNKNOWN_SCALING}", f"A: {few}")
+        few = {"needed": 3, "runs": 1}
+        assert found.notes == (
+            note("score-of-other-runs", **few, system="B"),
+            note("normalization-unknown", system="B"),
+            note("score-of-other-runs", **few, system="A"),
+        )
         assert found.factors["normalisation"] == Value(2.0)
         assert "official" not in found.factors
         back = ratio(of(done(5.0)), of(done(10.0, scaling=2.0)))
@@ -355,16 +361,16 @@ class TestRatio:
     @pytest.mark.parametrize(
         ("fields", "reason"),
         [
-            ({"source": named("x")}, "their benchmarks or targets differ"),
-            ({"accuracy": 3.5}, "their benchmarks or targets differ"),
-            ({"accuracy": 3.25}, None),
-            ({}, None),
+            ({"source": named("x")}, (note("targets-differ"),)),
+            ({"accuracy": 3.5}, (note("targets-differ"),)),
+            ({"accuracy": 3.25}, ()),
+            ({}, ()),
         ],
     )
     def test_only_of_one_benchmark_and_target(self, fields, reason):
         one, other = of(done(10.0, accuracy=3.25)), of(done(5.0, **fields), name="B")
         for found in (ratio(one, other), ratio(other, one)):
-            assert (found.reason, bool(found.factors)) == (reason, reason is None)
+            assert (found.reasons, bool(found.factors)) == (reason, not reason)
 
     def test_without_a_target_of_both_there_is_none(self):
         assert ratio(of(done(5.0)), of(done(None))) is None
@@ -434,36 +440,56 @@ class TestOfALoss:
             of(result(run=falling(*[9.0] * 20, **DATA)), name="B"),
         )
         for systems in ((one, other), (other, one)):
-            assert ratio(*systems, 2.25) == TargetRatio({}, "not both reach a loss of 2.25")
+            assert ratio(*systems, 2.25) == TargetRatio({}, (note("loss-not-reached", loss=2.25),))
 
     def test_why_not_comes_before_that(self):
         one = self.system("A", 3, **DATA)
         other = of(result(run=falling(*[9.0] * 20, data=Data(kind="c4", digest="cd"))), name="B")
-        assert ratio(one, other, 2.0) == TargetRatio({}, "different data (checksums differ)")
+        assert ratio(one, other, 2.0) == TargetRatio({}, (note("data-differs"),))
 
     @pytest.mark.parametrize(
         ("one", "other", "reason"),
         [
             ({}, {}, None),
-            ({"digest": "cd"}, {}, "different data (checksums differ)"),
+            ({"digest": "cd"}, {}, note("data-differs")),
             ({"digest": None}, {}, None),
-            ({"digest": None, "kind": "pile"}, {}, "the data is pile and c4"),
-            ({"digest": None, "kind": None}, {}, "the data is unknown and c4"),
-            ({"digest": None}, {"kind": None}, "the data is c4 and unknown"),
+            (
+                {"digest": None, "kind": "pile"},
+                {},
+                note("data-of-kinds", first="pile", second="c4"),
+            ),
+            (
+                {"digest": None, "kind": None},
+                {},
+                note("data-of-kinds", first="unknown", second="c4"),
+            ),
+            ({"digest": None}, {"kind": None}, note("data-of-kinds", first="c4", second="unknown")),
             (
                 {"digest": None, "kind": None},
                 {"digest": None, "kind": None},
-                "the data is unknown and unknown",
+                note("data-of-kinds", first="unknown", second="unknown"),
             ),
             ({"kind": "pile"}, {}, None),
-            ({"vocab": 32_000}, {}, "the vocabulary has 32000 and 128256 tokens"),
-            ({"vocab": None}, {}, "the vocabulary has an unknown number of and 128256 tokens"),
-            ({}, {"vocab": None}, "the vocabulary has 128256 and an unknown number of tokens"),
+            ({"vocab": 32_000}, {}, note("vocabularies-differ", first=32000, second=128256)),
+            (
+                {"vocab": None},
+                {},
+                note("vocabularies-differ", first="an unknown number of", second=128256),
+            ),
+            (
+                {},
+                {"vocab": None},
+                note("vocabularies-differ", first=128256, second="an unknown number of"),
+            ),
             ({"vocab": None}, {"vocab": None}, None),
             (
                 {"vocab": None, "digest": None},
                 {"vocab": None},
-                "the vocabulary has an unknown number of and an unknown number of tokens",
+                note(
+                    "vocabularies-differ",
+                    first="an unknown number of",
+                    second="an unknown number of",
+                ),
             ),
         ],
     )
@@ -479,9 +505,11 @@ class TestOfALoss:
         known, mock = falling(*[3.0] * 20, **DATA), falling(*[0.001] * 20, **DATA)
         uniform = falling(*[math.log(128_256)] * 20, **DATA)
         for runs in ((known, mock), (mock, known)):
-            assert module._unlike_losses(*runs).startswith("loss reaches 0.0010 within ")
+            text = text_of(module._unlike_losses(*runs))
+            assert text.startswith("loss reaches 0.0010 within ")
         for runs in ((known, uniform), (uniform, known)):
-            assert module._unlike_losses(*runs).startswith("loss stays at ln(vocabulary) = 11.76")
+            text = text_of(module._unlike_losses(*runs))
+            assert text.startswith("loss stays at ln(vocabulary) = 11.76")
         # Runs of one benchmark of MLPerf have its data.
         submitted = [
             msgspec.structs.replace(each, framework="mlperf", source=named("x"))
@@ -489,10 +517,12 @@ class TestOfALoss:
         ]
         assert module._unlike_losses(*submitted) is None
         other = msgspec.structs.replace(submitted[1], source=named("y"))
-        assert module._unlike_losses(submitted[0], other).startswith("loss reaches 0.0010 within ")
+        assert text_of(module._unlike_losses(submitted[0], other)).startswith(
+            "loss reaches 0.0010 within "
+        )
 
 
-LIVE = "wall time begins with the recording: starting the process and imports are not included"
+LIVE = note("recording-begins-late")
 PLAIN = {"source": None, "framework": "nemo"}
 
 
@@ -515,7 +545,12 @@ class TestSpent:
         assert spent(made) == target(made)
 
     @pytest.mark.parametrize(
-        ("kinds", "notes"), [(("log", "log"), ()), (("log", "live"), (LIVE,)), ((None, "log"), ())]
+        ("kinds", "notes"),
+        [
+            (("log", "log"), ()),
+            (("log", "live"), (note("recording-begins-late"),)),
+            ((None, "log"), ()),
+        ],
     )
     def test_of_a_live_run_the_clock_begins_late(self, kinds, notes):
         sources = [each and Source(kind=each) for each in kinds]
@@ -555,10 +590,10 @@ class TestTimes:
 
     def test_where_much_is_unclear_the_time_alone_remains(self):
         unclear = ended("B", (("unknown", 52.0), ("training", 51.0, 51)))
-        reason = "no speed and samples: much of the time is warm-up or unknown"
+        reasons = (note("time-unexplained"),)
         for one, other, value in ((self.ONE, unclear, 173 / 103), (unclear, self.ONE, 103 / 173)):
             found = times(pair_of(one, other, ratio=Ratio(1.5, None, None)))
-            assert found == TargetRatio({"time": Value(value)}, reason)
+            assert found == TargetRatio({"time": Value(value)}, reasons)
 
     def test_a_target_of_both_comes_first(self):
         one, other = of(done(10.0), name="A"), of(done(5.0), name="B")
@@ -572,35 +607,35 @@ class TestTimes:
                 ended("A"),
                 of(done(5.0), name="B"),
                 {"ratio": Ratio(1.5, None, None)},
-                "not both have a target",
+                note("target-of-one"),
             ),
             (
                 of(done(5.0), name="A"),
                 ended("B"),
                 {"ratio": Ratio(1.5, None, None)},
-                "not both have a target",
+                note("target-of-one"),
             ),
-            (ended("A"), ended("B"), {"reason": "other work"}, "other work"),
-            (ended("A"), ended("B"), {}, "not both have a target"),
+            (ended("A"), ended("B"), {"reasons": (note("other"),)}, note("other")),
+            (ended("A"), ended("B"), {}, note("target-of-one")),
             (
                 ended("A"),
                 ended("B", (("training", 90.0, 52),)),
                 {"ratio": Ratio(1.5, None, None)},
-                "no target, and their numbers of steps differ",
+                note("steps-without-target"),
             ),
         ],
     )
     def test_why_there_is_none(self, one, other, fields, reason):
-        assert times(pair_of(one, other, **fields)) == TargetRatio({}, reason)
+        assert times(pair_of(one, other, **fields)) == TargetRatio({}, (reason,))
 
     def test_without_a_clock_there_is_none(self):
         lost = of(result(run=run_of((), **PLAIN)), name="B")
         assert times(pair_of(self.ONE, lost, ratio=Ratio(1.5, None, None))) is None
         assert times(pair_of(lost, self.ONE, ratio=Ratio(1.5, None, None))) is None
         # To a loss there is the reason of that.
-        assert times(
-            pair_of(self.ONE, self.OTHER, ratio=Ratio(1.5, None, None)), 2.0
-        ).reason.startswith("the data is")
+        assert reason_of(
+            times(pair_of(self.ONE, self.OTHER, ratio=Ratio(1.5, None, None)), 2.0)
+        ).startswith("the data is")
 
 
 @pytest.mark.parametrize(

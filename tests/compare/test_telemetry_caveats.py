@@ -13,6 +13,7 @@ import pytest
 import screens
 from made_runs import make_run
 from made_telemetry import replayed
+from stored_runs import text_of
 
 from tprimat.analysis.efficiency import Options
 from tprimat.compare import Loaded, compare
@@ -36,7 +37,7 @@ def compared(*systems, **options):
 
 
 def caveats(comparison):
-    return {caveat.code: caveat.text for caveat in comparison.models[0].groups[0].caveats}
+    return {caveat.code: text_of(caveat) for caveat in comparison.models[0].groups[0].caveats}
 
 
 def values(comparison, name):

@@ -8,6 +8,7 @@ import json
 import msgspec
 import pytest
 from made_runs import HOSTILE, failed_run, make_run
+from stored_runs import note
 
 from tprimat.catalog import gpus, published
 from tprimat.catalog.published import Published
@@ -312,7 +313,7 @@ class TestNotes:
         )
         config = make_run().training_config
         broken = make_run(step_time=3.3, steps=20, status="failed", training_config=config)
-        for runs, note in (
+        for runs, text in (
             ((make_run(),), ""),
             ((make_run(telemetry=slowed),), "GPU clock lowered"),
             ((broken,), "failed (20 of 60 steps)"),
@@ -326,7 +327,7 @@ class TestNotes:
              "x; other programs held 40.00 GB of GPU memory at the start"),
         ):  # fmt: skip
             (found,) = own(runs)
-            assert found.note == note
+            assert found.note == text
 
 
 class TestNames:
@@ -352,7 +353,7 @@ class TestNames:
     def test_what_has_no_speed_is_counted(self):
         remarks = []
         assert len(own(make_run(), failed_run(), remarks=remarks)) == 1
-        assert remarks == ["1 system without a valid speed: excluded"]
+        assert remarks == [note("systems-without-speed", systems=1)]
 
     def test_an_emulated_device_is_left_out(self):
         remarks = []
@@ -392,7 +393,7 @@ class TestSubmissions:
         )
         remarks = []
         assert len(points.without_published([Evidence(point)], [Evidence(other)], remarks)) == left
-        assert remarks == ([] if left else ["1 system already published: excluded"])
+        assert remarks == ([] if left else [note("systems-published", systems=1)])
 
     @pytest.mark.parametrize(
         "fields",

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from made_runs import MI300X, comparison, failed_run, make_run
 
+from tprimat.notes import Note, skipped
 from tprimat.report import document, tables, terminal
 from tprimat.report.tables import Cell, Row
 from tprimat.report.verdict import report
@@ -110,10 +111,10 @@ def test_the_rate_of_a_run_is_in_the_unit_of_its_column():
 def test_skipped_files_of_one_reason_are_one_note():
     found = comparison(make_run(), make_run(**AMD))
     notes = (
-        "skipped: a/b.json: no step times",
-        "skipped: c.json: no step times",
-        "skipped: d: empty",
-        "other: note",
+        skipped("a/b.json", "no step times"),
+        skipped("c.json", "no step times"),
+        skipped("d", "empty"),
+        Note("text", {"text": "other: note"}),
     )
     sources = text_of(dataclasses.replace(found, notes=notes), "Sources")
     assert (

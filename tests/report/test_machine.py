@@ -22,7 +22,7 @@ def test_a_comparison_and_its_metrics():
     found = values(
         cost.with_prices(
             comparison(make_run(), make_run(**AMD, step_time=1.6)), ["2", "3"], source="a list"
-        )
+        ).comparison
     )
     assert (found["status"], found["mode"]) == (0, "best")
     (group,) = found["models"][0]["groups"]

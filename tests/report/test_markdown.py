@@ -113,7 +113,7 @@ def test_every_ratio_is_that_to_the_baseline(reference, headline, pair, sensitiv
 
 def test_cost_is_below_the_results():
     result = comparison(make_run(), make_run(**AMD, step_time=2.4))
-    text = render(with_prices(result, ["H100=3", "MI300X=2"]))
+    text = render(with_prices(result, ["H100=3", "MI300X=2"]).comparison)
     results, rest = (
         text.replace("\\", "").split("## Performance metrics")[1].split("## Configuration diff")
     )

@@ -18,6 +18,7 @@ from made_runs import H100, MI300X, comparison, failed_run, make_run
 from tprimat.cli import run as run_command
 from tprimat.compare import Loaded, compare
 from tprimat.errors import ExitStatus
+from tprimat.notes.catalogue import words
 from tprimat.report import Sources, page
 from tprimat.report.page import charts, windows
 from tprimat.report.page.view import View, wall_times
@@ -82,7 +83,7 @@ def loaded(paths):
     found, notes = store.find(paths)
     # Names without the directory of this machine.
     files = [Loaded(Path(each.name).name, "0" * 64, each.runs) for each in found]
-    return compare(files, notes=[note for note in notes if "/" not in note])
+    return compare(files, notes=[note for note in notes if "/" not in words(note)])
 
 
 def held(result) -> str:

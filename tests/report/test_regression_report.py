@@ -9,10 +9,12 @@ import golden
 import msgspec
 import pytest
 from made_runs import make_run
+from stored_runs import note
 
 from tprimat.compare import Loaded
 from tprimat.compare.regression import check_regression
 from tprimat.compare.threshold import parse
+from tprimat.notes import note_from
 from tprimat.report import json_values, terminal
 from tprimat.report import regression as regression_report
 from tprimat.results.run import MemoryMetrics, Source
@@ -218,17 +220,16 @@ class TestNextStep:
 
 
 @pytest.mark.parametrize(
-    ("whose", "steps"), [("runs each", (1, 2)), ("baseline runs", (1,)), ("candidate runs", (2,))]
+    ("code", "steps"),
+    [("measure-runs", (1, 2)), ("measure-baseline-runs", (1,)), ("measure-candidate-runs", (2,))],
 )
-def test_the_commands_are_those_of_the_runs_that_are_needed(whose, steps):
+def test_the_commands_are_those_of_the_runs_that_are_needed(code, steps):
     found = a_check(old={"arguments": ("--steps", "1")}, new={"arguments": ("--steps", "2")})
-    check = dataclasses.replace(
-        found.checks[0], advice=f"measure 9 {whose}: ./benchmark.py --runs 9"
-    )
+    check = dataclasses.replace(found.checks[0], advice=note(code, runs=9))
     text = regression_report.next_step(dataclasses.replace(found, checks=(check,)))
-    assert text == f"measure 9 {whose}: " + "; ".join(
-        f"./benchmark.py --steps {each} --runs 9" for each in steps
-    )
+    assert text.startswith("measure 9 ")
+    commands = "; ".join(f"./benchmark.py --steps {each} --runs 9" for each in steps)
+    assert text.endswith(f": {commands}")
 
 
 @pytest.mark.parametrize(("slower", "is_told"), [(1.0, False), (1.1, True)])
@@ -307,7 +308,7 @@ class TestRegressionCheckAsText:
     def test_no_reason_is_cut(self):
         found, reason = a_check("10%", more=[UNKNOWN]), " ".join(["a long reason"] * 15)
         checks = [
-            dataclasses.replace(each, text=reason) if each.change is None else each
+            dataclasses.replace(each, notes=(note_from(reason),)) if each.change is None else each
             for each in found.checks
         ]
         assert reason in " ".join(shown(dataclasses.replace(found, checks=tuple(checks))).split())

@@ -44,7 +44,11 @@ def size(gpus: int, step_time: float, device: str = H100, count: int = 2, **fiel
 
 def report(*groups, prices=()) -> verdict.Report:
     found = comparison(*groups)
-    found = with_prices(found, prices, source="quote", date="2026-11-01") if prices else found
+    found = (
+        with_prices(found, prices, source="quote", date="2026-11-01").comparison
+        if prices
+        else found
+    )
     return dataclasses.replace(verdict.report(found), scaling=scaling_of(found))
 
 

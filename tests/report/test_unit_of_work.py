@@ -34,7 +34,7 @@ def priced(request):
         make_run("NVIDIA B200", length=None, losses=False, batch=8, step_time=0.8),
     ]
     runs = [msgspec.structs.replace(run, framework="mlperf") for run in runs[: request.param]]
-    return with_prices(comparison(*runs), ["H100=3", "MI300X=2:2.50", "B200=6"])
+    return with_prices(comparison(*runs), ["H100=3", "MI300X=2:2.50", "B200=6"]).comparison
 
 
 def seen(html):
@@ -130,7 +130,11 @@ class TestFirstScreen:
 
     def test_prices_take_its_line(self):
         text = shown(
-            report(with_prices(comparison(make_run(), make_run(**AMD)), ["H100=3", "MI300X=2"]))
+            report(
+                with_prices(
+                    comparison(make_run(), make_run(**AMD)), ["H100=3", "MI300X=2"]
+                ).comparison
+            )
         )
         assert " peak" not in text
         assert len(text.splitlines()) <= 24

@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, failed_run, make_run
-from stored_runs import notes_of
+from stored_runs import note, notes_of, text_of
 
 from tprimat.analysis.summary import summarize
 from tprimat.compare.cost import with_prices
@@ -262,10 +262,10 @@ def test_february_is_a_range_and_never_another_number(samples):
         == "8×MI300X is 28–36% faster per GPU than 8×H100; 8×MI300X sped up at step 161"
     )
     assert "1.41" not in " ".join(
-        [found.headline, found.certainty, *(caveat.text for caveat in found.caveats)]
+        [found.headline, found.certainty, *(text_of(caveat) for caveat in found.caveats)]
     )
     assert any(
-        caveat.text.startswith("model quality is not compared: ") for caveat in found.caveats
+        text_of(caveat).startswith("model quality is not compared: ") for caveat in found.caveats
     )
 
 
@@ -372,10 +372,8 @@ class TestShortened:
         assert [pair.system.name for pair in answer.group.pairs] == ["s00", "s02"]
         assert {len(row.values) for row in answer.group.settings} == {3}
         assert answer.verdict == found.answers[0].verdict
-        assert (
-            found.shortened(3).comparison.notes[-1]
-            == "6 more systems are not listed; use --json for all"
-        )
+        left_out = note("systems-not-listed", systems=6, are="systems are")
+        assert found.shortened(3).comparison.notes[-1] == left_out
         assert len(found.shortened(3).comparison.files) == 3
 
     def test_few_systems_are_all_there(self):
@@ -385,7 +383,7 @@ class TestShortened:
 
 class TestCost:
     def texts(self, *runs, prices):
-        found = report(with_prices(comparison(*runs), prices))
+        found = report(with_prices(comparison(*runs), prices).comparison)
         return cost_texts(found.comparison, found.answers)
 
     THREE = make_run(), make_run(**AMD, step_time=1.2), make_run("NVIDIA H200", step_time=1.5)
@@ -434,7 +432,7 @@ class TestCost:
     def test_names_are_only_as_short_as_tells_all_systems_of_the_table_apart(self):
         runs = make_run(), make_run(step_time=2.5, precision="fp8"), make_run(step_time=2.9, **AMD)
         for prices in (["3", "3.1", "4"], ["FP8=3.1", "MI300X=4"]):
-            found = report(with_prices(comparison(*runs), prices))
+            found = report(with_prices(comparison(*runs), prices).comparison)
             (text,) = cost_texts(found.comparison, found.answers, is_brief=True)
             assert (
                 text
@@ -445,7 +443,9 @@ class TestCost:
         (text,) = self.texts(repeated(3.2), repeated(3.2, **AMD), prices=["H100=2", "MI300X=2"])
         assert text.startswith("no significant difference in cost per token between 8×")
         found = report(
-            with_prices(comparison(repeated(3.2), repeated(3.2, **AMD)), ["H100=2", "MI300X=2"])
+            with_prices(
+                comparison(repeated(3.2), repeated(3.2, **AMD)), ["H100=2", "MI300X=2"]
+            ).comparison
         )
         (text,) = cost_texts(found.comparison, found.answers, is_brief=True)
         assert text.startswith("no significant difference in cost per token between 8×")
@@ -576,7 +576,9 @@ def test_the_headline_of_several_models_says_which_are_too_short(slow, headline)
     ]
     found = report(comparison(*runs))
     assert found.headline == headline
-    costs = cost_texts(with_prices(comparison(*runs), ["H100=3", "MI300X=2"]), found.answers)
+    costs = cost_texts(
+        with_prices(comparison(*runs), ["H100=3", "MI300X=2"]).comparison, found.answers
+    )
     assert len(costs) == slow.count(3)
 
 
@@ -620,7 +622,7 @@ def test_all_systems_are_averaged_over_the_same_steps():
 def test_where_samples_are_compared_nothing_speaks_of_tokens(form):
     mlperf = {"framework": "mlperf", "warmup": (20.0,)}
     runs = make_run(**mlperf, length=None), make_run(**AMD, **mlperf, length=8192, step_time=4.0)
-    shown = report(with_prices(comparison(*runs), ["H100=2.50", "MI300X=2.00"]))
+    shown = report(with_prices(comparison(*runs), ["H100=2.50", "MI300X=2.00"]).comparison)
     if form is terminal:
         text = terminal.write(document.on_screen(shown), width=100)
         # Both had a price, so both have a cost: 10⁶ samples at 64 / 8 in 3.2 s and in 4 s.
@@ -644,7 +646,7 @@ class TestContradictions:
         found = answer(make_run(), make_run(**AMD, step_time=1.6, notes=notes_of(self.WARNING)))
         assert found.headline.endswith("; but values of 8×MI300X (BF16) contradict each other")
         assert (found.caveats[0].code, found.caveats[0].severity) == ("contradiction", "warning")
-        assert self.WARNING in found.caveats[0].text
+        assert self.WARNING in text_of(found.caveats[0])
 
     def test_of_both(self):
         runs = (

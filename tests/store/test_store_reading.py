@@ -208,10 +208,10 @@ def test_junk_in_a_folder_is_a_warning_each(tmp_path):
     (tmp_path / "broken_link.json").symlink_to(tmp_path / "nowhere.json")
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "folder.json").mkdir()
-    loaded, warnings = store.find([tmp_path])
+    loaded, notes = store.find([tmp_path])
     assert [file.name for file in loaded] == [str(good)]
-    assert len(warnings) == 3
-    assert all(warning.startswith("skipped: ") and str(tmp_path) in warning for warning in warnings)
+    assert [note.code for note in notes] == ["skipped"] * 3
+    assert all(str(tmp_path) in note.fields["files"][0] for note in notes)
 
 
 def test_a_broken_file_that_was_named_is_an_error(tmp_path):

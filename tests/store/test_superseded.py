@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from made_mlperf import mlperf_log, read_log
 from made_runs import make_run
-from stored_runs import series, written
+from stored_runs import series, text_of, written
 
 from tprimat.compare import Loaded, compare
 from tprimat.notes import Note
@@ -105,7 +105,7 @@ def test_t3_notes_on_the_time_of_a_log_are_caveats(code):
     def found(*runs):
         files = [Loaded(str(index), str(index) * 8, (run,)) for index, run in enumerate(runs)]
         caveats = compare(files).models[0].groups[0].caveats
-        return [(each.severity, each.text) for each in caveats if each.code == "time-in-doubt"]
+        return [(each.severity, text_of(each)) for each in caveats if each.code == "time-in-doubt"]
 
     assert found(one, other) == []
     doubted = msgspec.structs.replace(other, notes=(Note(code, fields),))

@@ -14,14 +14,15 @@ from tprimat import console
 from tprimat.analysis.efficiency import Options
 from tprimat.catalog import prices
 from tprimat.cli.options.compare import PRECISIONS
-from tprimat.compare import COPIES, TOLD_APART, Comparison, cost
+from tprimat.compare import Comparison, cost
 from tprimat.errors import UsageError
 from tprimat.log_import import load as loader
 from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
 from tprimat.log_import.loaded import Inputs
-from tprimat.log_import.unread import NO_LOG_BY_NAME, TWIN, UNREAD
+from tprimat.log_import.unread import LOGS_UNREAD
+from tprimat.notes import LOST, NO_LOG, TWIN, Note, by_reason
+from tprimat.notes.catalogue import safe_sentences, words
 from tprimat.store.history import TRIALS
-from tprimat.text import by_reason
 
 COLLECTED = 50_000
 """New objects after which Python searches for reference cycles."""
@@ -56,9 +57,9 @@ def load(
         return inputs
     if inputs.errors:
         raise inputs.errors[-1]
-    notes = [note for note in inputs.notes if not note.endswith(NO_LOG_BY_NAME)] or inputs.notes
+    notes = [note for note in inputs.notes if note.fields.get("kind") != NO_LOG] or inputs.notes
     more = f", and {len(notes) - 1} more" if len(notes) > 1 and option is None else ""
-    skipped = f" ({notes[0]}{more})" if notes else ""
+    skipped = f" ({words(notes[0])}{more})" if notes else ""
     for folder in map(Path, names):
         if (folder / TRIALS).is_dir():
             hint = f"run --tune again, or compare its trials: {folder / TRIALS}"
@@ -68,15 +69,19 @@ def load(
     raise UsageError(f"{option}: {problem}" if option else problem, hint=hint, heading="no-results")
 
 
-def show_unread(notes: Sequence[str]) -> None:
+_UNREAD = (LOGS_UNREAD, "copies", "compared-apart")
+"""Codes of notes that are printed whatever else is: see show_unread()."""
+
+
+def show_unread(notes: Sequence[Note]) -> None:
     """Print the notes on skipped logs, on what can't be loaded, on what counts once, and on
     splits.
     """
     for note in by_reason(notes):
-        if any(part in note for part in (UNREAD, COPIES, TWIN, TOLD_APART)) or loader.LOST.match(
-            note
-        ):
-            console.error(f"{'warning' if loader.LOST.match(note) else 'note'}: {note}")
+        kind = note.fields.get("kind")
+        if note.code in _UNREAD or kind in (TWIN, LOST):
+            (text,) = safe_sentences([note])
+            console.error(f"{'warning' if kind == LOST else 'note'}: {text}")
 
 
 def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> None:
@@ -184,7 +189,7 @@ def priced(comparison: Comparison, arguments: argparse.Namespace) -> Comparison:
         return comparison
     are_files = bool(arguments.results) and all(Path(name).is_file() for name in arguments.results)
     stated = {"source": arguments.cost_source, "date": arguments.cost_date, "ordered": are_files}
-    with_costs = cost.with_prices(comparison, arguments.cost, **stated)
-    for doubt in with_costs.notes[len(comparison.notes) + 1 :]:
+    priced = cost.with_prices(comparison, arguments.cost, **stated)
+    for doubt in safe_sentences(priced.doubts):
         console.error(f"warning: --cost: {doubt}")
-    return with_costs
+    return priced.comparison

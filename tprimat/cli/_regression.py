@@ -108,7 +108,12 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
             **json_values.regression_values(check),
             "status": int(status),
         }
-        texts = {"caveats": report.caveat_texts(check), "next_step": report.next_step(check)}
+        texts = {
+            "caveats": report.caveat_texts(check),
+            "caveat_codes": report.caveat_codes(check),
+            "next_step": report.next_step(check),
+            "next_step_code": report.advice(check),
+        }
         console.echo(json_values.dumped({**values, **texts}))
     elif arguments.format == "github":
         # Nothing else: GitHub takes any line that begins with :: as a command, and names in a table

@@ -9,8 +9,9 @@ from tprimat import console
 from tprimat.cli import _comparing
 from tprimat.cli._showing import show
 from tprimat.compare import compare
-from tprimat.compare.caveats import doubt
+from tprimat.compare.caveats import doubts, told_of
 from tprimat.errors import ExitStatus
+from tprimat.notes.catalogue import safe_sentences, sentence
 from tprimat.report import document, efficiency, json_values
 from tprimat.report.efficiency import efficiency_tables, micro_batches
 
@@ -27,12 +28,21 @@ def main(arguments: argparse.Namespace) -> int:
     comparison = _comparing.priced(
         compare(inputs.files, notes=inputs.notes, options=options), arguments
     )
-    doubts = [f"{system.name}: {text}" for system in comparison.systems if (text := doubt(system))]
-    notes = [*comparison.notes, *doubts, *micro_batches(comparison)]
+    in_doubt = []
+    for system in comparison.systems:
+        if told := tuple(told_of(system.name, doubts(system))):
+            in_doubt.append(sentence(told))
+    notes = [*safe_sentences(comparison.notes), *in_doubt, *micro_batches(comparison)]
     tables = efficiency_tables(comparison)
     if arguments.json:
         console.echo(
-            json_values.dumped({"results": json_values.efficiency_values(tables), "notes": notes})
+            json_values.dumped(
+                {
+                    "results": json_values.efficiency_values(tables),
+                    "notes": notes,
+                    "note_codes": comparison.notes,
+                }
+            )
         )
     else:
         evidence = list(document.evidence(comparison))

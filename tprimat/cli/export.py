@@ -11,6 +11,7 @@ from tprimat.cli import _comparing
 from tprimat.compare import compare
 from tprimat.errors import ExitStatus
 from tprimat.files import write_output
+from tprimat.notes.catalogue import safe_sentences
 from tprimat.report import json_values, steps
 from tprimat.text import plain
 
@@ -35,12 +36,14 @@ def main(arguments: argparse.Namespace) -> int:
     write_output(Path(target), content, f"--{name}")
     rows = sum(len(result.run.steps) for system in comparison.systems for result in system.runs)
     files = [file.name for file in inputs.files]
+    notes = safe_sentences(comparison.notes)
     if arguments.json:
         values = {
             "path": target,
             "rows": rows,
             "files": files,
-            "notes": comparison.notes,
+            "notes": notes,
+            "note_codes": comparison.notes,
             "status": int(status),
         }
         console.echo(json_values.dumped(values))
@@ -48,6 +51,6 @@ def main(arguments: argparse.Namespace) -> int:
         console.echo(plain(target))
     else:
         console.echo(f"{rows:,} rows: {plain(target)}")
-        for line in (*files, *comparison.notes) if arguments.verbose else ():
+        for line in (*files, *notes) if arguments.verbose else ():
             console.echo(f"  {plain(line)}")
     return status

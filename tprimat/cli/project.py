@@ -11,6 +11,7 @@ from tprimat.compare import compare
 from tprimat.compare.curves import scaling_of
 from tprimat.errors import ExitStatus
 from tprimat.report import json_values, projection
+from tprimat.report.scaling import remarks
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -34,7 +35,8 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         values = {
             "projections": list(map(projection.values, projections)),
-            "notes": curves.notes,
+            "notes": remarks(curves),
+            "note_codes": [(note, *why) for note, why in curves.notes],
             "status": int(status),
         }
         console.echo(json_values.dumped(values))

@@ -10,6 +10,8 @@ from pathlib import Path
 from tprimat import console
 from tprimat.cli import _comparing
 from tprimat.errors import ExitStatus, UsageError
+from tprimat.notes import Note
+from tprimat.notes.catalogue import sentence, words
 from tprimat.publish import data, exchange, pairs, points, series, site
 from tprimat.publish.record import Record
 from tprimat.redaction import INCLUDE_HOST
@@ -30,7 +32,7 @@ def main(arguments: argparse.Namespace) -> int:
     folder = Path(arguments.output_dir)
     exchange.check(folder)
     status = ExitStatus.OK
-    remarks = []
+    remarks: list[Note] = []
     evidence = [] if arguments.results_only else points.published_points()
     if arguments.results or not evidence:
         if not arguments.results:
@@ -43,7 +45,7 @@ def main(arguments: argparse.Namespace) -> int:
         )
     if not evidence:
         raise UsageError(
-            f"no results to publish ({'; '.join(remarks)})", hint=HINT, heading="no-results"
+            f"no results to publish ({sentence(remarks)})", hint=HINT, heading="no-results"
         )
     shown = tuple(item.point for item in evidence)
     record = Record(points=shown, pairs=pairs.pairs(evidence), changes=series.changes(evidence))
@@ -60,12 +62,18 @@ def main(arguments: argparse.Namespace) -> int:
     if arguments.json:
         console.echo(
             json_values.dumped(
-                {"page": str(page), **numbers, "notes": remarks, "status": int(status)}
+                {
+                    "page": str(page),
+                    **numbers,
+                    "notes": list(map(words, remarks)),
+                    "note_codes": remarks,
+                    "status": int(status),
+                }
             )
         )
         return status
     for remark in remarks if arguments.verbose else ():
-        console.error(f"note: {remark}")
+        console.error(f"note: {words(remark)}")
     summary = ", ".join(counted(number, name[:-1]) for name, number in numbers.items())
     console.echo(str(page) if arguments.quiet else f"Site: {page} ({summary})")
     if arguments.results and not arguments.quiet:

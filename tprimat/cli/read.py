@@ -26,6 +26,7 @@ from tprimat.log_import.given import GivenValues
 from tprimat.log_import.importer import LogImport
 from tprimat.log_import.logs import under_names
 from tprimat.log_import.named import STANDARD_INPUT, named_files
+from tprimat.log_import.unread import NotRead
 from tprimat.read import mapped
 from tprimat.results.result_file import Loaded
 from tprimat.store import store
@@ -78,7 +79,8 @@ def main(arguments: argparse.Namespace) -> int:
             lambda result: console.record(result.run, result.path, result.title, result.notes),
         )
         batch.skipped += [dataclasses.replace(file, path=named(file.path)) for file in skipped]
-        batch.errors += [(error.problem, error.hint, error.heading) for error in errors]
+        for error in errors:
+            batch.errors.append(NotRead(error.problem, error.hint, error.heading, ""))
         given.check([*names, *(path for source in logs for path in source.paths)])
         packed: list[Path] = []
         with _progress(len(logs)) as advance:
@@ -169,8 +171,8 @@ def _report(batch: LogImport) -> int:
         shown = ", ".join(plain(path, 100) for path in paths[:most])
         more = f" and {len(paths) - most} more" if len(paths) > most else ""
         info(f"  {plain(reason, 200)}: {shown}{more}")
-    for problem, hint, heading in batch.errors:
-        console.error(UsageError(problem, hint=hint, heading=heading).line())
+    for error in batch.errors:
+        console.error(UsageError(error.problem, hint=error.hint, heading=error.heading).line())
     if not batch.results and not batch.errors:
         console.error("error: no training log found", see="not-a-training-log")
     if batch.errors or not batch.results:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import functools
 import itertools
 import re
 from collections import Counter
@@ -58,7 +59,7 @@ from tprimat.compare.systems import (
     same_system,
 )
 from tprimat.errors import UsageError
-from tprimat.notes import Note
+from tprimat.notes import Note, NoteValue, with_texts
 from tprimat.redaction import shown_paths
 from tprimat.results.run import Run, sentences, setup_key
 from tprimat.text import join_names, letters_and_digits, plain
@@ -70,20 +71,14 @@ __all__ = [
 
 
 NOTHING_KNOWN = Options()
+IN_SAMPLES = "rates-in-samples"
+"""The code of the note on models whose rates count samples."""
+
 _RANKS = {"finished": 0, "failed": 2}
 _BROKEN_OFF, _UNTIMED = 1, 3
 """Which runs of a system its values are of, the lowest first: by how they ended, those without step
 times never.
 """
-
-COPIES = (
-    "identical step times under different configurations: they are copies of one measurement and"
-    " cannot be compared"
-)
-"""In the note on two files that hold one measurement under two configurations."""
-
-TOLD_APART = "run-to-run variation does not explain"
-"""In the note on runs of one configuration that are compared as several systems."""
 
 
 def compare(
@@ -91,7 +86,7 @@ def compare(
     *,
     reference: str | None = None,
     model: str | None = None,
-    notes: Sequence[str] = (),
+    notes: Sequence[Note] = (),
     mode: Mode = "best",
     options: Options = NOTHING_KNOWN,
     splits: bool = True,
@@ -124,10 +119,7 @@ def compare(
     every = list(itertools.chain(*results.values()))
     for name, group in results.items():
         if any(system.unit == "samples" and system.value(RATE) for system in group):
-            remarks.append(
-                f"{_title(name, group)}: rates are in samples/s/GPU, since not all logs state the"
-                " sequence length (--sequence-length sets it)"
-            )
+            remarks.append(Note(IN_SAMPLES, {"model": _title(name, group)}))
     chosen = None if reference is None else _chosen(reference, every)
     compared = []
     for name, group in results.items():
@@ -139,7 +131,7 @@ def compare(
     return Comparison(
         tuple(compared),
         shared,
-        tuple(map(plain, remarks)),
+        tuple(with_texts(remark, plain) for remark in remarks),
         tuple(files),
         names,
         mode,
@@ -148,7 +140,7 @@ def compare(
 
 
 def systems_of(
-    files: Sequence[Loaded], options: Options, remarks: list[str], *, splits: bool = True
+    files: Sequence[Loaded], options: Options, remarks: list[Note], *, splits: bool = True
 ) -> tuple[list[Loaded], dict[str | None, list[SystemResult]]]:
     """Return the files under the names that reports show, and by model the systems in them, each on
     its own clock.
@@ -162,7 +154,8 @@ def systems_of(
     files = [dataclasses.replace(file, name=shown[file.name]) for file in files]
     completed = [dataclasses.replace(file, name=shown[file.name]) for file in completed]
     for folder in {path.removesuffix(name) for path, name in shown.items()} - {""}:
-        remarks[:] = [remark.replace(folder, "") for remark in remarks]
+        for place, remark in enumerate(remarks):
+            remarks[place] = with_texts(remark, functools.partial(_without, folder))
     for run, file in _entries(completed, remarks):
         name = _model(run)
         same = same_system(run) if splits else (device(run), setup_key(run))
@@ -184,6 +177,11 @@ def systems_of(
         runs = [own for _, own in of_model]
         results[name] = _without_copies(list(map(system_result, systems[name], runs)))
     return files, results
+
+
+def _without(folder: str, text: str) -> str:
+    """Return a text with the names of files in it as reports show them: without this folder."""
+    return text.replace(folder, "")
 
 
 COMMON_LOSSES, LEAST_DIFFERENT = 10, 5
@@ -226,7 +224,7 @@ def _began_alike(one: Run, other: Run) -> bool:
 
 
 def _apart(
-    results: list[RunResult], remarks: list[str] | None
+    results: list[RunResult], remarks: list[Note] | None
 ) -> list[tuple[Run, list[RunResult]]]:
     """Return the runs of one setup by groups that can be repetitions, each with a run that has what
     it is called by.
@@ -259,10 +257,8 @@ def _apart(
         numbers[result] = result.file, earlier + 1
     names = called([[numbers[result] for result in group] for group in groups])
     gap = min(slow / fast - 1 for fast, slow in cuts)
-    remarks.append(
-        f"{join_names(names)} are compared as {len(groups)} systems: {TOLD_APART} a gap of"
-        f" {gap:.0%}"
-    )
+    fields: dict[str, NoteValue] = {"parts": tuple(names), "systems": len(groups), "gap": gap}
+    remarks.append(Note("compared-apart", fields))
     variables = []
     for group in groups:
         variables.append({str(result.run.environment.settings) for result in group})
@@ -300,7 +296,7 @@ def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
     return list(checked.values())
 
 
-def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
+def _entries(files: Sequence[Loaded], notes: list[Note]) -> list[FiledRun]:
     """Return all runs. A run that the files contain several times, as in a copied file, counts
     once.
     """
@@ -320,10 +316,10 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
             )
             if earlier and (is_same or not _is_copy(run, earlier[1])):
                 if _is_copy(run, earlier[1]):
-                    where = "twice"
+                    note = Note("run-twice", {"file": file.name})
                     if earlier[0] != file.name:
-                        where = f"as {earlier[0]}"
-                    notes.append(f"{file.name} contains the same run {where}; counted once")
+                        note = Note("run-again", {"file": file.name, "other": earlier[0]})
+                    notes.append(note)
                     if len(run.steps) > len(earlier[1].steps):
                         # Of a log that was read while it was written the longer run counts.
                         for place, (entry, _) in enumerate(kept):
@@ -332,15 +328,12 @@ def _entries(files: Sequence[Loaded], notes: list[str]) -> list[FiledRun]:
                         seen[key] = file.name, run
                     continue
                 if key[-1] is TELLING:
-                    notes.append(f"{file.name} and {earlier[0]} contain {COPIES}")
+                    notes.append(Note("copies", {"file": file.name, "other": earlier[0]}))
             kept.append((run, file.name))
             if (own := occasion(run)) is not None:
                 name, twin = seen.setdefault(own, (file.name, run))
                 if tuple(twin.step_times) != tuple(run.step_times):
-                    notes.append(
-                        f"{file.name} contains a run of {name} with other step times: one of the"
-                        " two is wrong"
-                    )
+                    notes.append(Note("run-otherwise", {"file": file.name, "other": name}))
     return kept
 
 
@@ -477,14 +470,14 @@ def _model_comparison(
     name: str | None,
     systems: list[SystemResult],
     reference: str | None,
-    notes: list[str],
+    notes: list[Note],
     mode: Mode,
 ) -> ModelComparison:
     title = _title(name, systems)
     systems = in_steps(systems)
     baseline = next((system for system in systems if system.name == reference), None)
     if reference is not None and baseline is None and len(systems) > 1:
-        notes.append(f"{title}: there is no system {reference}, so another one is the baseline")
+        notes.append(Note("baseline-absent", {"model": title, "reference": reference}))
     works = by_work(systems)
     placed = {system for work in works for system in work}
     others = [system for system in systems if system not in placed]

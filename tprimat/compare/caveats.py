@@ -11,15 +11,15 @@ from collections.abc import Iterator, Sequence
 from tprimat import units
 from tprimat.analysis.intervals import welch
 from tprimat.analysis.summary import NAMED_WARM_UP, UNLIKE_BLOCKS
-from tprimat.checks import CONTRADICTION, Finding
+from tprimat.checks import CONTRADICTION, Finding, Severity
 from tprimat.checks.endings import Divergence, divergence, is_finished
 from tprimat.compare.figures import AT_CAP, longest_step_share, share_at_cap, trained_seconds
 from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
 from tprimat.compare.setting_caveats import of_settings, some_names
-from tprimat.notes import Note
+from tprimat.notes import Note, NoteValue, about, add_name
 from tprimat.results.outcome import DIVERGED
 from tprimat.results.run import sentences
-from tprimat.text import counted, join_names, plain
+from tprimat.text import join_names
 
 CODES = (
     *("contradiction", "high-mfu", "above-sustained"), "steps-compared",
@@ -85,13 +85,13 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
     """
     found: dict[str, Caveat] = {}
     for code in CODES[:3]:
-        texts = []
+        notes = []
         for system in systems:
             for finding in system.findings:
                 if finding.rule == code:
-                    texts.append(f"{system.name}: {_text_of(finding.note)}")
-        if texts:
-            found[code] = Caveat(code, "warning", "; ".join(texts))
+                    notes.append(about(system.name, finding.note))
+        if notes:
+            found[code] = Caveat(code, "warning", tuple(notes))
     every = (
         *of_settings(systems, pairs),
         *_of_events(systems),
@@ -105,11 +105,6 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
     return tuple(sorted(ordered, key=lambda caveat: caveat.severity != "warning"))
 
 
-def _text_of(note: Note) -> str:
-    """Return the sentence of a note, as a caveat still has it."""
-    return sentences([note])[0]
-
-
 def contradictions(system: SystemResult) -> list[Finding]:
     """Return what a system's sources say twice and differently: the headline says that, too."""
     return [finding for finding in system.findings if finding.rule == CONTRADICTION]
@@ -120,21 +115,19 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     runs it concerns.
     """
     for code, kinds in EVENTS.items():
-        texts = []
+        notes = []
         for system in systems:
-            if text := _event_text(system, kinds):
-                texts.append(f"{system.name}: {text}")
+            if note := _worst_event(system, kinds):
+                notes.append(note)
             elif code == "shared":
                 held = 0.0
                 for result in system.valid_runs:
                     held = max(held, result.run.environment.memory_held_by_others_gb or 0.0)
                 if held > HELD_SHARE * (system.run.gpu_info.total_memory_gb or math.inf):
-                    texts.append(
-                        f"{system.name}: other programs held {units.gigabytes(held)} of GPU memory"
-                        " at the start"
-                    )
-        if texts:
-            yield Caveat(code, "warning", "; ".join(texts))
+                    note = Note("memory-held-at-start", {"held": held})
+                    notes.append(about(system.name, note))
+        if notes:
+            yield Caveat(code, "warning", tuple(notes))
     at_cap = []
     slow = []
     for system in systems:
@@ -147,16 +140,18 @@ def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         if devices:
             slow.append(f"{join_names(list(dict.fromkeys(devices)))} of {system.name}")
     if at_cap:
-        text = f"clock limited by the power cap (share of readings): {'; '.join(at_cap)}"
-        yield Caveat("at-power-cap", "info", text)
+        yield _caveat("at-power-cap", "info", Note("at-power-cap", {"shares": tuple(at_cap)}))
     if slow:
-        text = f"slower than the other GPUs in the preflight: {'; '.join(slow)}"
-        yield Caveat("slow-device", "warning", text)
+        yield _caveat("slow-device", "warning", Note("slow-devices", {"devices": tuple(slow)}))
 
 
-def _event_text(system: SystemResult, kinds: Sequence[str]) -> str:
+def _caveat(code: str, severity: Severity, note: Note) -> Caveat:
+    return Caveat(code, severity, (note,))
+
+
+def _worst_event(system: SystemResult, kinds: Sequence[str]) -> Note | None:
     """Return the worst warning of telemetry among these events, and in how many runs there is one;
-    empty without any.
+    None without any.
     """
     warnings = []
     disturbed = 0
@@ -169,10 +164,12 @@ def _event_text(system: SystemResult, kinds: Sequence[str]) -> str:
         warnings += own
         disturbed += bool(own)
     if not warnings:
-        return ""
+        return None
     worst = min(warnings, key=lambda issue: kinds.index(issue.code))
-    runs = len(system.valid_runs)
-    return worst.sentence + (f" (in {disturbed} of {runs} runs)" if runs > 1 else "")
+    fields: dict[str, NoteValue] = {"kind": worst.code, "event": worst.sentence}
+    if len(system.valid_runs) > 1:
+        fields |= {"disturbed": disturbed, "runs": len(system.valid_runs)}
+    return about(system.name, Note("telemetry-event", fields))
 
 
 def _unlike_variables(system: SystemResult) -> list[str]:
@@ -191,32 +188,55 @@ def _unlike_variables(system: SystemResult) -> list[str]:
 def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     # With a single run there is no interval, which the verdict itself says.
     if min(len(system.valid_runs) for system in systems) == 2:
-        yield Caveat(
-            "few-runs", "warning", "only two runs per system, so the confidence interval is wide"
-        )
+        yield _caveat("few-runs", "warning", Note("few-runs"))
     of_systems: dict[str, dict[str, Caveat]] = {}
     for system in systems:
         for caveat in _of_system(system, is_alone=len(systems) == 1):
             of_systems.setdefault(caveat.code, {}).setdefault(system.name, caveat)
     for told in of_systems.values():
         first, *others = told
-        text = told[first].text
+        caveat = told[first]
         if others:
-            text += f"; also {join_names(others, 2)}"
-        yield dataclasses.replace(told[first], text=text)
+            caveat = dataclasses.replace(caveat, notes=(*caveat.notes, _also(others)))
+        yield caveat
     yield from _of_disturbances(systems)
     yield from _of_speeds(systems)
     yield from _of_starts(systems)
     shares = {system.name: longest_step_share(system) for system in systems}
     name = max(shares, key=lambda name: shares[name])
     if shares[name] > OUTLIER_SHARE:
-        text = f"{name}: one outlier step took {shares[name]:.1%} of the measured time"
-        yield Caveat("outlier", "info", text)
-    if texts := list(filter(None, map(_sessions_text, systems))):
-        yield Caveat("unlike-sessions", "warning", "; ".join(texts))
-    for code, text_of in (("incomplete", incomplete_text), ("loss-not-finite", diverged_text)):
-        if texts := [f"{system.name}: {text}" for system in systems if (text := text_of(system))]:
-            yield Caveat(code, "warning", "; ".join(texts))
+        note = about(name, Note("outlier", {"share": shares[name]}))
+        yield _caveat("outlier", "info", note)
+    of_kinds: dict[str, list[Note]] = {
+        "unlike-sessions": [],
+        "incomplete": [],
+        "loss-not-finite": [],
+    }
+    for system in systems:
+        of_kinds["unlike-sessions"] += _of_sessions(system)
+        of_kinds["incomplete"] += told_of(system.name, incomplete(system))
+        of_kinds["loss-not-finite"] += told_of(system.name, diverged(system))
+    for code, notes in of_kinds.items():
+        if notes:
+            yield Caveat(code, "warning", tuple(notes))
+
+
+MOST_ALSO = 2
+"""Other systems of which the same is told that have their names in it."""
+
+
+def _also(names: Sequence[str]) -> Note:
+    """Return of which other systems the same is told."""
+    if len(names) <= MOST_ALSO:
+        return Note("also", {"systems": tuple(names)})
+    shown = names[: MOST_ALSO - 1]
+    return Note("also", {"systems": tuple(shown), "more": len(names) - len(shown)})
+
+
+def told_of(system: str, notes: Sequence[Note]) -> Iterator[Note]:
+    """Yield notes on the system of this name, which the first of them names."""
+    for place, note in enumerate(notes):
+        yield note if place else about(system, note)
 
 
 def _of_disturbances(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
@@ -234,7 +254,7 @@ def _of_disturbances(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         if share > DISTURBED_SHARE:
             users.append(f"{user} used up to {share:.0%} of the CPU")
     if users:
-        yield Caveat("disturbed", "warning", f"{' and '.join(users)} during the measurement")
+        yield _caveat("disturbed", "warning", Note("cpu-used-by-others", {"users": tuple(users)}))
 
 
 def _of_speeds(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
@@ -249,7 +269,7 @@ def _of_speeds(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             if after.cause:
                 fields = after.cause.fields
                 titled = Note(after.cause.code, {**fields, "text": fields["title"]})
-                cause = f", {_text_of(titled)}"
+                cause = f", {sentences([titled])[0]}"
             changes.append(
                 f"{system.name} at step {after.first_step} ({units.seconds(before.mean)} →"
                 f" {units.seconds(after.mean)}{cause})"
@@ -261,27 +281,21 @@ def _of_speeds(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
                 if segment.drift:
                     drifts[system.name] = max(drifts.get(system.name, 0.0), abs(segment.drift))
     if changes:
-        yield Caveat("speed-changed", "warning", f"speed changed: {join_names(changes)}")
+        note = Note("speeds-changed", {"changes": tuple(changes)})
+        yield _caveat("speed-changed", "warning", note)
     elif changing:
-        text = f"{changing} of {counted(runs, 'run')} changed speed part-way through"
-        yield Caveat("speed-changed", "info", text)
+        note = Note("speeds-changed-in-some", {"changing": changing, "runs": runs})
+        yield _caveat("speed-changed", "info", note)
     if drifts:
-        text = (
-            f"step time drifted by up to {max(drifts.values()):.0%} within a run of"
-            f" {join_names(list(drifts))}"
-        )
-        yield Caveat("drift", "info", text)
+        note = Note("drift", {"share": max(drifts.values()), "systems": tuple(drifts)})
+        yield _caveat("drift", "info", note)
 
 
 def _of_starts(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     """Yield which steps are excluded as a slow start, and which speeds may include one."""
     skipped = max(result.summary.skipped for system in systems for result in system.valid_runs)
     if skipped > NAMED_WARM_UP and not any(system.is_unsettled for system in systems):
-        text = (
-            f"the first {skipped} steps of each run are excluded: the latest slow start takes as"
-            " long"
-        )
-        yield Caveat("slow-start", "info", text)
+        yield _caveat("slow-start", "info", Note("slow-start", {"steps": skipped}))
     unsteady = []
     averaged = []
     for system in systems:
@@ -292,25 +306,23 @@ def _of_starts(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
                 averaged.append(system.name)
                 break
     if averaged:
-        if len(averaged) == len(systems):
-            whose = "each log"
-        else:
-            whose = f"the log of {join_names(averaged)}"
-        text = f"{whose} has a single averaged record, which may include warm-up"
-        yield Caveat("no-steady-state", "warning", text)
+        note = Note("single-record-each")
+        if len(averaged) < len(systems):
+            note = Note("single-record", {"systems": tuple(averaged)})
+        yield _caveat("no-steady-state", "warning", note)
     elif unsteady:
         where = "any system"
         if len(unsteady) < len(systems):
             where = some_names(unsteady, len(systems))
-        text = f"no steady state in {where}: the result may include warm-up"
-        yield Caveat("no-steady-state", "info", text)
+        note = Note("no-steady-state", {"where": where, "systems": tuple(unsteady)})
+        yield _caveat("no-steady-state", "info", note)
 
 
-def doubt(system: SystemResult) -> str:
-    """Return why a system passes no check however fast it is; empty if all its runs finished and
+def doubts(system: SystemResult) -> tuple[Note, ...]:
+    """Return why a system passes no check however fast it is; nothing if all its runs finished and
     none diverged.
     """
-    return "; ".join(filter(None, (incomplete_text(system), diverged_text(system))))
+    return (*incomplete(system), *diverged(system))
 
 
 def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
@@ -318,89 +330,87 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
     are the names.
     """
     if names := _unlike_variables(system):
-        yield Caveat(
-            "unlike-variables",
-            "warning",
-            f"the runs of {system.name} differ in {join_names(names)}",
-        )
+        note = about(system.name, Note("unlike-variables", {"variables": tuple(names)}))
+        yield _caveat("unlike-variables", "warning", note)
     for note in system.value_notes:
         if note.code == UNLIKE_BLOCKS:
             # Of a single run nobody knows whether the next one has such a block.
+            code = "unlike-blocks-of-runs"
             if len(system.valid_runs) == 1:
-                told = f"{note.fields['block']}; measure more runs"
-            else:
-                told = (
-                    f"a step takes on average {note.fields['mean']:.4g} s, in the median block"
-                    f" {note.fields['typical']:.4g} s"
-                )
-            yield Caveat("unlike-blocks", "warning", f"{system.name}: {told}")
+                code = "unlike-block"
+            told = about(system.name, Note(code, note.fields))
+            yield _caveat("unlike-blocks", "warning", told)
         elif note.code == "steps-cut":
-            yield Caveat("steps-cut", "info", f"{system.name}: {plain(sentences([note])[0])}")
+            yield _caveat("steps-cut", "info", about(system.name, note))
     # If a single system's runs are of several sessions, the headline says that they differ.
     if system.spread >= DOUBTFUL_SPREAD and (not is_alone or system.is_one_session):
-        text = f"runs of {system.name} differ {system.spread:.2f}×"
-        question = ""
-        if not system.is_one_session:
-            question = ": are they of one configuration?"
-        yield Caveat("unlike-runs", "warning", text + question)
+        code = "unlike-runs-of-sessions"
+        if system.is_one_session:
+            code = "unlike-runs"
+        note = about(system.name, Note(code, {"spread": system.spread}))
+        yield _caveat("unlike-runs", "warning", note)
     if system.order is not None:
-        size = f"{abs(system.order.size):.1%}"
-        text = f"throughput {system.order.kind} from run to run, by {size} from half to half"
+        code = "throughput-by-order"
         if system.order.kind == "alternates":
-            text = f"odd- and even-numbered runs differ by {size}"
-        yield Caveat("order-of-runs", "warning", f"{system.name}: {text}")
+            code = "throughput-alternates"
+        size = abs(system.order.size)
+        note = about(system.name, Note(code, {"kind": system.order.kind, "size": size}))
+        yield _caveat("order-of-runs", "warning", note)
 
 
-def incomplete_text(system: SystemResult) -> str:
+def incomplete(system: SystemResult) -> tuple[Note, ...]:
     """Return how far a system came of which no run finished, of another how many did not, and the
     first cause.
 
-    Empty if all runs finished.
+    Nothing if all runs finished.
     """
     lost = []
     for result in system.runs:
         if not is_finished(result.run):
             lost.append(result.run)
     if not system.valid_runs or not lost:
-        return ""
-    cause = f": {system.cause}" if system.cause else ""
+        return ()
+    fields: dict[str, NoteValue] = {}
+    if system.cause:
+        fields["cause"] = system.cause
     if len(lost) < len(system.runs):
-        excluded = "are excluded" if len(lost) > 1 else "is excluded"
-        runs = counted(len(system.runs), "run")
-        return f"{len(lost)} of {runs} did not finish and {excluded}{cause}"
-    text = "failed" if system.has_failed else "incomplete"
+        are = "are" if len(lost) > 1 else "is"
+        fields |= {"lost": len(lost), "runs": len(system.runs), "are": are}
+        return (Note("runs-excluded", fields),)
+    fields["outcome"] = "failed" if system.has_failed else "incomplete"
     done = max(system.run.steps, default=0)
     planned = system.run.training_config.max_steps or 0
     if 0 < done < planned:
-        text += f" ({done:,} of {planned:,} steps)"
-    return text + cause
+        fields |= {"done": done, "planned": planned}
+    return (Note("no-run-finished", fields),)
 
 
-def diverged_text(system: SystemResult) -> str:
-    """Return how many runs of a system diverged, how, and at which steps; empty for none."""
+def diverged(system: SystemResult) -> tuple[Note, ...]:
+    """Return how many runs of a system diverged, how, and at which steps; nothing for none."""
     found: dict[tuple[str, bool], list[Divergence]] = {}
     for result in system.runs:
-        if diverged := divergence(result.run):
-            found.setdefault((diverged.code, diverged.is_lasting), []).append(diverged)
-    texts = []
-    for (code, is_lasting), alike in found.items():
-        first = min(diverged.first for diverged in alike)
-        last = max(diverged.last for diverged in alike)
+        if divergent := divergence(result.run):
+            found.setdefault((divergent.code, divergent.is_lasting), []).append(divergent)
+    notes = []
+    for (kind, is_lasting), alike in found.items():
+        first = min(divergent.first for divergent in alike)
+        last = max(divergent.last for divergent in alike)
+        code = "diverged-at"
         if is_lasting:
-            where = f"from step {first:,} on"
+            code = "diverged-from"
         elif first < last:
-            where = f"at steps between {first:,} and {last:,}"
-        else:
-            where = f"at step {first:,}"
+            code = "diverged-between"
+        fields: dict[str, NoteValue] = {"kind": kind, "what": DIVERGED[kind]}
+        fields |= {"first": first, "last": last}
         if len(system.runs) > 1:
-            where += f" in {len(alike)} of {len(system.runs)} runs"
-        texts.append(f"{DIVERGED[code]} {where}")
-    return "; ".join(texts)
+            fields |= {"alike": len(alike), "runs": len(system.runs)}
+        notes.append(Note(code, fields))
+    return tuple(notes)
 
 
-def _sessions_text(system: SystemResult) -> str:
-    """Return how the runs after the longest break differ from those before; empty if they don't, or
-    without a break.
+def _of_sessions(system: SystemResult) -> tuple[Note, ...]:
+    """Return how the runs after the longest break differ from those before; nothing if they don't,
+    or without a break.
     """
     timed = []
     for result in system.valid_runs:
@@ -410,7 +420,7 @@ def _sessions_text(system: SystemResult) -> str:
     timed.sort()
     # Welch's t takes two runs before the break and two after it.
     if len(timed) < 4:
-        return ""
+        return ()
     breaks = []
     for first, (early, late) in enumerate(itertools.pairwise(timed), 1):
         breaks.append((late[0] - early[0] - early[1], first))
@@ -420,29 +430,26 @@ def _sessions_text(system: SystemResult) -> str:
     after = rates[first:]
     found = welch(after, before) if pause >= BREAK_S else None
     if found is None or found.p() >= SURE:
-        return ""
+        return ()
     change = statistics.fmean(after) / statistics.fmean(before) - 1
-    how = f"{abs(change):.1%} {'faster' if change > 0 else 'slower'}"
-    return (
-        f"{system.name}: the last {len(after)} runs, {units.duration(pause)} after the first"
-        f" {first}, are {how}"
-    )
+    fields: dict[str, NoteValue] = {"later": len(after), "first": first, "pause": pause}
+    fields |= {"change": abs(change), "how": "faster" if change > 0 else "slower"}
+    return (about(system.name, Note("unlike-sessions", fields)),)
 
 
 def _of_training(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
     if different := [pair for pair in pairs if pair.training.same is False]:
+        reasons: tuple[str, ...] = ("data, learning rate or loss differ",)
         if len(pairs) == 1:
-            why = "; ".join(map(_text_of, different[0].training.reasons))
-        else:
-            why = "data, learning rate or loss differ"
-        yield Caveat("training-differs", "info", f"model quality is not compared: {why}")
-    synthetic: dict[str, list[str]] = {}
+            reasons = tuple(sentences(different[0].training.reasons))
+        note = Note("training-differs", {"reasons": reasons})
+        yield _caveat("training-differs", "info", note)
+    synthetic: list[tuple[Note, list[str]]] = []
     for system in systems:
         for finding in system.findings:
             if finding.rule == "synthetic-data":
-                synthetic.setdefault(_text_of(finding.note), []).append(system.name)
-    for text, names in synthetic.items():
-        whose = ""
+                add_name(synthetic, finding.note, system.name)
+    for note, names in synthetic:
         if len(names) < len(systems):
-            whose = f"{join_names(names)}: "
-        yield Caveat("synthetic-data", "info", f"{whose}{text}")
+            note = about(join_names(names), note)
+        yield _caveat("synthetic-data", "info", note)

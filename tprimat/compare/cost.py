@@ -9,6 +9,7 @@ import itertools
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Efficiency
@@ -18,6 +19,7 @@ from tprimat.checks.physics import mfu_doubt
 from tprimat.compare.result import Comparison, Pair, RunResult, SystemResult
 from tprimat.compare.systems import device_name
 from tprimat.errors import UsageError
+from tprimat.notes import Note, NoteValue, add_name, with_texts
 from tprimat.text import plain
 
 SAME = 0.0005
@@ -110,6 +112,13 @@ class PairCost:
         return self.pair.faster
 
 
+class Priced(NamedTuple):
+    """A comparison with its prices, and what is doubtful in these; its notes have that, too."""
+
+    comparison: Comparison
+    doubts: tuple[Note, ...]
+
+
 def with_prices(
     comparison: Comparison,
     arguments: Sequence[str],
@@ -117,9 +126,8 @@ def with_prices(
     source: str | None = None,
     date: str | None = None,
     ordered: bool = True,
-) -> Comparison:
-    """Return the comparison with the prices of its systems; its notes end with one on them and any
-    doubts about them.
+) -> Priced:
+    """Return the comparison with the prices of its systems, and a note on them.
 
     Args:
         comparison: prices without a name belong to its systems in the order of their files.
@@ -141,32 +149,29 @@ def with_prices(
         problem = "--cost: the files of a directory have no order for prices without names"
         hint = f"give each price to its system: --cost {_named_prices(comparison, words, known)}"
         raise UsageError(problem, hint=hint, heading="wrong-cost")
-    notes = [
-        f"prices per GPU-hour from the command line ({source or 'no source given'},"
-        f" {date or 'undated'})"
-    ]
+    stated = {"source": source or "no source given", "date": date or "undated"}
+    doubts = []
     found, absent = prices.parse(arguments, names, known)
     if not are_named and names != tuple(dict.fromkeys(system.name for system in systems)):
-        given = ", ".join(f"{name} {found[name]}" for name in names)
-        notes.append(f"prices are in the order of the files, not of the table: {given}")
+        given = tuple(f"{name} {found[name]}" for name in names)
+        doubts.append(Note("prices-in-order-of-files", {"prices": given}))
     unnamed = []
     for system in systems:
         if system.gpu is None:
             unnamed.append(system.runs[0])
-    unmatched: dict[str, list[str]] = {}
+    unmatched: list[tuple[Note, list[str]]] = []
     for name in absent:
-        hint = f"systems: {'; '.join(names[:5])}"
+        note = Note("prices-of-no-system", {"systems": names[:5]})
         if (file := _file_of(name, unnamed)) is not None:
-            hint = f"if the log is from that GPU, add --gpu {shlex.quote(f'{file}={name}')}"
-        unmatched.setdefault(hint, []).append(repr(name))
-    for hint, each in unmatched.items():
-        prices_are = "their prices are"
-        if len(each) == 1:
-            prices_are = "its price is"
-        notes.append(f"no system matches {' or '.join(each)}, so {prices_are} not used; {hint}")
-    return dataclasses.replace(
-        comparison, prices=found, notes=(*comparison.notes, *map(plain, notes))
-    )
+            note = Note("price-of-unnamed-gpu", {"gpu": shlex.quote(f"{file}={name}")})
+        add_name(unmatched, note, repr(name))
+    for note, absent_names in unmatched:
+        are = "its price is" if len(absent_names) == 1 else "their prices are"
+        fields: dict[str, NoteValue] = {"names": " or ".join(absent_names), "prices_are": are}
+        doubts.append(Note(note.code, {**note.fields, **fields}))
+    told = [with_texts(note, plain) for note in (Note("prices-given", stated), *doubts)]
+    notes = (*comparison.notes, *told)
+    return Priced(dataclasses.replace(comparison, prices=found, notes=notes), tuple(told[1:]))
 
 
 def _named_prices(comparison: Comparison, words: Sequence[str], known: Mapping[str, str]) -> str:

@@ -11,20 +11,20 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from tprimat.analysis import projection
 from tprimat.checks.settings import framework, rows_of
 from tprimat.compare import speedup
-from tprimat.compare.caveats import caveats, incomplete_text
+from tprimat.compare.caveats import caveats, incomplete
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import aligned
 from tprimat.compare.result import RATE, Comparison, ModelComparison, Ratio, SystemResult
 from tprimat.compare.systems import device, device_name
-from tprimat.results.run import sentences
+from tprimat.notes import SYSTEM, Note, NoteValue
 from tprimat.settings.rows import IDENTITY, LEDGER
-from tprimat.text import counted, join_names, plain
+from tprimat.text import join_names, plain
 
 Kind = Literal["strong", "weak", "mixed", "unknown"]
 """strong: one global batch; weak: one batch per GPU; mixed: neither; unknown: a size doesn't state
@@ -84,14 +84,15 @@ class Curve:
 
     Attributes:
         name: of the system without its size, unique within its model.
-        notes: what a reader must know of it: what changes with the size, and what is unknown.
+        notes: what a reader must know of it: what changes with the size, and what is unknown; each
+            entry is told in one sentence.
     """
 
     model: ModelComparison
     name: str
     kind: Kind
     sizes: tuple[Size, ...]
-    notes: tuple[str, ...]
+    notes: tuple[tuple[Note, ...], ...]
 
     @property
     def breaks_at(self) -> Size | None:
@@ -128,6 +129,13 @@ class Crossover:
     turns: tuple[tuple[int, int], ...]
 
 
+class Remark(NamedTuple):
+    """A note on a system that belongs to no curve, and why it doesn't if others know that."""
+
+    note: Note
+    why: tuple[Note, ...] = ()
+
+
 @dataclasses.dataclass(frozen=True)
 class Scaling:
     """The curves of a comparison, model by model.
@@ -138,7 +146,7 @@ class Scaling:
 
     curves: tuple[Curve, ...]
     crossovers: tuple[Crossover, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Remark, ...]
 
 
 def scaling_of(comparison: Comparison) -> Scaling:
@@ -152,17 +160,10 @@ def scaling_of(comparison: Comparison) -> Scaling:
             if system.exclusion is None and system.count is None:
                 uncounted += 1
                 continue
-            why = None
-            if system.has_failed:
-                why = incomplete_text(system)
-            elif system.exclusion is not None:
-                why = f"excluded: {sentences([system.exclusion.note])[0]}"
-            elif system.value(RATE) is None:
-                why = "throughput unknown"
-            if why is None:
-                usable.append(system)
+            if remark := _why_unused(model.title, system):
+                notes.append(remark)
             else:
-                notes.append(f"{model.title}, {system.name} is not used: {why}")
+                usable.append(system)
         sized = []
         dropped = len(usable)
         for group in _by(usable, _key):
@@ -171,29 +172,37 @@ def scaling_of(comparison: Comparison) -> Scaling:
                 if len(line) > 1:
                     sized.append(line)
                     continue
-                notes.append(
-                    f"{model.title}, {line[0].name} is not shown: measured at one GPU count only"
-                )
+                names = {"model": model.title, SYSTEM: line[0].name}
+                notes.append(Remark(Note("size-alone", names)))
         if dropped:
-            notes.append(
-                f"{model.title}: {counted(dropped, 'slower configuration')} at the same GPU count"
-                " not shown"
-            )
+            slower: dict[str, NoteValue] = {"model": model.title, "slower": dropped}
+            notes.append(Remark(Note("sizes-dropped", slower)))
         for name, line in zip(_names(sized), sized, strict=True):
             found.append(_curve(comparison, model, name, line))
-    measured = [" vs ".join(_clocks(curve.sizes)) for curve in found]
+    measured = [tuple(_clocks(curve.sizes)) for curve in found]
     if len(set(measured)) > 1:
         for place, clocks in enumerate(measured):
-            note = f"step times are measured differently from another curve's: {clocks}"
-            found[place] = dataclasses.replace(found[place], notes=(note, *found[place].notes))
+            note = Note("clocks-of-curves", {"clocks": clocks})
+            found[place] = dataclasses.replace(found[place], notes=((note,), *found[place].notes))
     if uncounted:
-        if uncounted == 1:
-            whose = "1 system doesn't state its"
-        else:
+        whose = "1 system doesn't state its"
+        if uncounted > 1:
             whose = f"{uncounted} systems don't state their"
-        how = "--num-gpus FILE=N, where FILE is a part of a log's path, once per GPU count"
-        notes.insert(0, f"{whose} number of GPUs; set it with {how}")
+        note = Note("gpus-of-systems-unstated", {"systems": uncounted, "whose": whose})
+        notes.insert(0, Remark(note))
     return Scaling(tuple(found), tuple(_crossovers(found)), tuple(notes))
+
+
+def _why_unused(title: str, system: SystemResult) -> Remark | None:
+    """Return why a system can be in no curve; None if it can be."""
+    names: dict[str, NoteValue] = {"model": title, SYSTEM: system.name}
+    if system.has_failed:
+        return Remark(Note("system-unused", names), incomplete(system))
+    if system.exclusion is not None:
+        return Remark(Note("system-excluded", names), (system.exclusion.note,))
+    if system.value(RATE) is None:
+        return Remark(Note("system-without-rate", names))
+    return None
 
 
 def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
@@ -371,14 +380,14 @@ def _batch_text(line: Sequence[SystemResult]) -> str | None:
     return None
 
 
-def _notes(sizes: Sequence[Size]) -> Iterable[str]:
+def _notes(sizes: Sequence[Size]) -> Iterator[tuple[Note, ...]]:
     systems = [size.system for size in sizes]
     for caveat in caveats(systems, ()):
         is_own = caveat.code in _OWN or caveat.severity != "warning"
         if caveat.code == "no-steady-state" or not is_own:
-            yield caveat.text
+            yield caveat.notes
     if len(_clocks(sizes)) > 1:
-        yield f"step times are measured differently: {' vs '.join(_clocks(sizes))}"
+        yield (Note("clocks-of-sizes", {"clocks": tuple(_clocks(sizes))}),)
     if single := [size.gpus for size in sizes if len(size.system.speeds) == 1]:
         unit = "GPUs"
         if sizes[0].system.run.platform == "cpu":
@@ -387,19 +396,15 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
             where = "every point"
         else:
             where = f"{join_names([*map(str, single)])} {unit}"
-        yield f"one run at {where}: run-to-run variation unknown"
+        yield (Note("sizes-of-one-run", {"where": where, "sizes": tuple(single)}),)
     if sizes[0].system.run.training_config.precision is None:
-        yield "precision is unknown and may differ between GPU counts"
+        yield (Note("precision-of-sizes-unknown"),)
     batches = []
     for size in sizes:
         if size.batch is not None:
             batches.append(size.batch)
     if len(set(batches)) > 1:
-        spread = (
-            f"the global batch changes with the number of GPUs ({min(batches):,} to"
-            f" {max(batches):,})"
-        )
-        yield f"{spread}; a larger batch may need more samples for the same loss"
+        yield (Note("batch-changes", {"least": min(batches), "most": max(batches)}),)
     runs = [system.run for system in systems]
     changing = []
     for setting, values in rows_of(runs):
@@ -412,7 +417,7 @@ def _notes(sizes: Sequence[Size]) -> Iterable[str]:
                 text += f" ({', '.join(shown)})"
             changing.append(text)
     if changing:
-        yield f"settings change with the number of GPUs: {'; '.join(changing)}"
+        yield (Note("settings-change", {"settings": tuple(changing)}),)
 
 
 def _clocks(sizes: Sequence[Size]) -> dict[str, None]:

@@ -14,6 +14,7 @@ from tprimat.compare.caveats import caveats
 from tprimat.compare.figures import Known, aligned
 from tprimat.compare.pairs import different_work, pair
 from tprimat.compare.result import RATE, Caveat, Group, Pair, SettingRow, SystemResult
+from tprimat.notes import Note
 from tprimat.results.account import Clock
 from tprimat.text import plain
 
@@ -211,7 +212,8 @@ def _on_other_clocks(
                 text = f"{size} {'lower' if change < 0 else 'higher'} than"
             texts.append(f"{here.name} {text} on its own")
     if texts:
-        yield Caveat("clock-differs", "info", f"rates on the common clock: {'; '.join(texts)}")
+        note = Note("rates-on-common-clock", {"rates": tuple(texts)})
+        yield Caveat("clock-differs", "info", (note,))
 
 
 def _clocks(system: SystemResult) -> set[Clock | None]:

@@ -10,12 +10,11 @@ import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from tprimat import units
 from tprimat.analysis import intervals
 from tprimat.analysis.intervals import Difference
 from tprimat.checks import training
 from tprimat.compare.result import Pair, RunResult, work_of_step
-from tprimat.results.run import sentences
+from tprimat.notes import Note, NoteValue, about
 
 WINDOW = 0.25
 """Share of the common tokens, the last ones, over which losses are averaged."""
@@ -31,12 +30,12 @@ class Losses(NamedTuple):
     """Mean losses of baseline and candidate over the same tokens, nats/token.
 
     Attributes:
-        text: what the means are of, and what their difference doesn't show; or why there are none.
+        note: what the means are of, and what their difference doesn't show; or why there are none.
         means: None if they can't be compared, or not decided on.
         difference: the candidate's minus the baseline's, transformed; None if it never varies.
     """
 
-    text: str
+    note: Note
     answer: Literal["not comparable", "inconclusive"] = "not comparable"
     means: tuple[float, float] | None = None
     difference: Difference | None = None
@@ -55,21 +54,19 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
     import numpy as np
 
     if reason := training.no_loss_comparison(matched.baseline.run, matched.system.run):
-        return Losses(sentences([reason])[0])
+        return Losses(reason)
     curves = _curves(matched)
-    if isinstance(curves, str):
+    if isinstance(curves, Note):
         return Losses(curves)
     first = max(edges[0] for edges, _ in curves)
     end = min(edges[-1] for edges, _ in curves)
     start = end - WINDOW * (end - first)
     grid = min(([edge for edge in edges if start <= edge <= end] for edges, _ in curves), key=len)
-    work = f"{units.count(max(end - first, 0.0))} common {matched.system.unit}"
+    window: dict[str, NoteValue] = {"share": WINDOW, "work": max(end - first, 0.0)}
+    window["unit"] = matched.system.unit
     if len(grid) <= LEAST_RECORDS:
-        text = (
-            f"{max(len(grid) - 1, 0)} losses in the last {WINDOW:.0%} of {work}, {LEAST_RECORDS}"
-            " needed"
-        )
-        return Losses(text, "inconclusive")
+        few = {"losses": max(len(grid) - 1, 0), "needed": LEAST_RECORDS}
+        return Losses(Note("losses-few", {**window, **few}), "inconclusive")
     sums = np.array([np.interp(grid, edges, sums) for edges, sums in curves])
     count = len(matched.baseline.valid_runs)
     change = np.vectorize(transform)
@@ -78,7 +75,7 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
         sides.append(np.diff(side.mean(axis=0)) / np.diff(grid))
     means = (sums[:, -1] - sums[:, 0]) / (grid[-1] - grid[0])
     if min(map(np.min, sides)) <= 0:
-        return Losses("it is 0 or below")
+        return Losses(Note("losses-not-positive"))
     series = change(sides[1]) - change(sides[0])
     within = intervals.series_mean(series.tolist())
     between = intervals.difference(change(means[count:]).tolist(), change(means[:count]).tolist())
@@ -93,13 +90,13 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
     if within is None or (between is not None and _width(between) > _width(within)):
         widest = between
     if widest is None and np.ptp(series) > 1e-9:
-        text = f"losses in the last {WINDOW:.0%} of {work} are too strongly autocorrelated"
-        return Losses(text, "inconclusive")
-    basis = f"Final loss: mean over the last {WINDOW:.0%} of {work}"
+        return Losses(Note("losses-autocorrelated", window), "inconclusive")
     if between is None:
-        basis += f"; assumes {ASSUMED_SPREAD:.1%} run-to-run variation"
+        window["spread"] = ASSUMED_SPREAD
+    code = "losses-averaged"
     if None in (matched.baseline.run.data.digest, matched.system.run.data.digest):
-        basis += "; assumes that both used the same data"
+        code = "losses-averaged-of-unknown-data"
+    basis = Note(code, window)
     averages = float(means[:count].mean()), float(means[count:].mean())
     return Losses(basis, "inconclusive", averages, widest)
 
@@ -108,19 +105,19 @@ def _width(difference: Difference) -> float:
     return difference.interval()[1] - difference.value
 
 
-def _curves(matched: Pair) -> list[tuple[list[float], list[float]]] | str:
+def _curves(matched: Pair) -> list[tuple[list[float], list[float]]] | Note:
     """Return the curves of all runs, the baseline's first; or why one has none."""
     curves = []
     for system in (matched.baseline, matched.system):
         for result in system.valid_runs:
             curve = _curve(result)
-            if isinstance(curve, str):
-                return f"{curve} in a run of {system.name}"
+            if isinstance(curve, Note):
+                return about(system.name, curve)
             curves.append(curve)
     return curves
 
 
-def _curve(result: RunResult) -> tuple[list[float], list[float]] | str:
+def _curve(result: RunResult) -> tuple[list[float], list[float]] | Note:
     """Return the integral of a run's loss: tokens, rising, and the sum up to each of them; or why
     there is none.
 
@@ -130,17 +127,17 @@ def _curve(result: RunResult) -> tuple[list[float], list[float]] | str:
     run = result.run
     work = work_of_step(run, result.unit)
     if work is None:
-        return "unknown tokens per step"
+        return Note("losses-of-unknown-steps")
     known = []
     for index, loss in enumerate(run.loss_values):
         if loss is not None:
             known.append(index)
     if len(known) < 2:
-        return "no losses"
+        return Note("losses-absent")
     if len(run.steps) - 1 - known[-1] > max(
         after - before for before, after in itertools.pairwise(known)
     ):
-        return f"no finite loss after step {run.steps[known[-1]]} of {run.steps[-1]}"
+        return Note("losses-end", {"step": run.steps[known[-1]], "last": run.steps[-1]})
     places = []
     for index in known:
         places.append((run.steps[index] - (run.window_steps[index] + 1) / 2) * work)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from tprimat.compare.figures import in_unit
 from tprimat.compare.result import RATE, SystemResult
+from tprimat.notes import Note
 from tprimat.results.run import Run
 from tprimat.settings.rows import LEDGER
 
@@ -55,14 +56,15 @@ def are_of_one(systems: Sequence[SystemResult]) -> bool:
     return len(texts) == 1
 
 
-def unlike_steps(one: SystemResult, other: SystemResult) -> str | None:
+def unlike_steps(one: SystemResult, other: SystemResult) -> Note | None:
     """Return what differs of the work that is stated of the steps of two systems; None if
     nothing.
     """
     for (title, value), (_, others) in zip(_work(one), _work(other), strict=True):
         rounded = title.startswith(TOKENS)
         if value != others and not (rounded and _are_close(value, others)):
-            return f"workload mismatch: {title} {_shown(value)} vs {_shown(others)}"
+            both = {"first": _shown(value), "second": _shown(others)}
+            return Note("workload-differs", {"what": title, **both})
     return None
 
 

@@ -10,6 +10,7 @@ from tprimat.compare import one_text, speedup, windows
 from tprimat.compare.result import UNLIKE, Pair, SystemResult
 from tprimat.compare.speedup import RATE, kind_of_device
 from tprimat.compare.systems import measurement
+from tprimat.notes import Note, about, add_name
 from tprimat.results.run import Run, sentences
 from tprimat.text import plain
 
@@ -17,7 +18,7 @@ from tprimat.text import plain
 def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -> Pair:
     """Compare a system with the baseline; mode "same" rejects every difference of configuration."""
     config_diff = compute.config_diff(baseline.run, system.run, mode=mode)
-    reason = (
+    reasons = (
         _untimed(baseline, system)
         or _different_models(baseline, system)
         or _untimed(baseline, system, and_unexplained=True)
@@ -29,7 +30,7 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         or _other_configuration(config_diff, mode)
         or _no_ratio(baseline, system)
     )
-    ratio = None if reason else speedup.ratio(baseline, system)
+    ratio = None if reasons else speedup.ratio(baseline, system)
     runs = (*system.valid_runs, *baseline.valid_runs)
     sensitivity: tuple[tuple[str, float], ...] = ()
     if ratio and len(baseline.valid_runs) == len(system.valid_runs) == 1:
@@ -39,7 +40,7 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
         baseline,
         system,
         ratio,
-        reason,
+        reasons,
         config_diff,
         training.same_training(baseline.run, system.run),
         sensitivity,
@@ -48,24 +49,25 @@ def pair(baseline: SystemResult, system: SystemResult, *, mode: Mode = "best") -
     )
 
 
-def _why_excluded(system: SystemResult) -> str | None:
+Reasons = tuple[Note, ...]
+"""Why two systems can't be compared; empty if they can be."""
+
+
+def _why_excluded(system: SystemResult) -> Reasons:
     if system.exclusion:
-        return f"{system.name}: {sentences([system.exclusion.note])[0]}"
-    return None
+        return (about(system.name, system.exclusion.note),)
+    return ()
 
 
-def _unlike_runs(system: SystemResult) -> str | None:
+def _unlike_runs(system: SystemResult) -> Reasons:
     if system.spread < UNLIKE or system.is_one_session:
-        return None
-    return (
-        f"{system.name} has runs that differ {system.spread:.3g}×, so they are not of one"
-        " configuration"
-    )
+        return ()
+    return (about(system.name, Note("runs-of-several-configurations", {"spread": system.spread})),)
 
 
-def _same_run(baseline: SystemResult, system: SystemResult) -> str | None:
-    """Return that a log was read twice, with other values of the user, and is compared with itself;
-    else None.
+def _same_run(baseline: SystemResult, system: SystemResult) -> Reasons:
+    """Return that a log was read twice, with other values of the user, and is compared with
+    itself.
     """
     files: dict[tuple[object, ...], str] = {}
     for result in system.valid_runs:
@@ -74,8 +76,8 @@ def _same_run(baseline: SystemResult, system: SystemResult) -> str | None:
     for result in baseline.valid_runs:
         copy = files.get((measurement(result.run), _hashes(result.run)))
         if copy is not None:
-            return f"{result.file} and {copy} are copies of one run"
-    return None
+            return (Note("copies-of-one-run", {"file": result.file, "copy": copy}),)
+    return ()
 
 
 def _hashes(run: Run) -> frozenset[str | None]:
@@ -84,89 +86,95 @@ def _hashes(run: Run) -> frozenset[str | None]:
     return frozenset(file.sha256 for file in files)
 
 
-def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> str | None:
+def _other_configuration(config_diff: ConfigDiff, mode: Mode) -> Reasons:
     if mode != "same" or config_diff.verdict != "not comparable":
-        return None
+        return ()
     titles = [entry.title for entry in config_diff.of("blocking")]
-    return f"the configurations differ in {', '.join(titles)}"
+    return (Note("configurations-not-equal", {"settings": tuple(titles)}),)
 
 
-def _different_models(*systems: SystemResult) -> str | None:
-    """Return why the two trained something that can't be compared by its rate; None if they can
-    be.
-    """
+def _different_models(*systems: SystemResult) -> Reasons:
+    """Return why the two trained something that can't be compared by its rate."""
     one, other = [system.run for system in systems]
     if conflict := shape_conflict(one.model_config, other.model_config):
-        return f"the models differ in shape ({sentences([conflict])[0]})"
+        return (Note("shapes-differ", {"conflict": sentences([conflict])[0]}),)
     scales = {one.scale, other.scale}
     if len(scales) > 1 and scales != {None, "full"}:
         first = plain(one.scale) if one.scale else "unknown"
         second = plain(other.scale) if other.scale else "unknown"
-        return f"the scales differ ({first} and {second}), so these are different models"
+        return (Note("scales-differ", {"first": first, "second": second}),)
     if one.model is None and not same_known_shape(one.model_config, other.model_config):
         if all(system.unit == "steps" for system in systems):
-            return None
+            return ()
         unlike = None
         if one_text.are_of_one(systems):
             unlike = one_text.unlike_steps(*systems)
-        return unlike or "the results don't say which model was trained"
-    return None
+        return (unlike or Note("models-unnamed"),)
+    return ()
 
 
-def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> str:
+def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> Reasons:
     """Return why systems have no valid step times; empty if all have, or their sources don't say
     why.
     """
-    untimed = []
+    reasons = {}
     for system in systems:
         if system.run.environment.emulated or system.value("avg_step_time_seconds") is None:
-            untimed.append(system)
-    reasons = {system.name: system.why_untimed for system in untimed}
-    if and_unexplained or set(reasons.values()) != {"has no step times"}:
-        return "; ".join(f"{name} {why}" for name, why in reasons.items())
-    return ""
+            reasons[system.name] = system.why_untimed
+    unexplained = Note("untimed")
+    if and_unexplained or any(note != unexplained for note in reasons.values()):
+        return tuple(about(name, note) for name, note in reasons.items())
+    return ()
 
 
-def different_work(one: SystemResult, other: SystemResult) -> str | None:
-    """Return why two systems did different work for what their rates count;
-    else None.
-    """
+def different_work(one: SystemResult, other: SystemResult) -> Reasons:
+    """Return why two systems did different work for what their rates count."""
     first = one.run.training_config.sequence_length
     second = other.run.training_config.sequence_length
     if one.unit != other.unit or (first != second and one.unit != "samples"):
-        return f"workload mismatch: sequence length {first or 'unknown'} vs {second or 'unknown'}"
+        lengths = {"first": first or "unknown", "second": second or "unknown"}
+        return (Note("workload-differs", {"what": "sequence length", **lengths}),)
     return _different_models(one, other)
 
 
-def _no_ratio(baseline: SystemResult, system: SystemResult) -> str | None:
+def _no_ratio(baseline: SystemResult, system: SystemResult) -> Reasons:
     """Return why there is no ratio of throughputs. Step times are never compared: steps differ in
     work.
     """
-    lacking: dict[str, list[str]] = {}
+    lacking: list[tuple[Note, list[str]]] = []
+    unit = f"{system.unit}/s/{kind_of_device((baseline, system))}"
     for side in (baseline, system):
         if side.value(RATE) is None:
-            lacking.setdefault(_why_no_rate(side), []).append(side.name)
+            add_name(lacking, _why_no_rate(side, unit), side.name)
     if lacking:
-        unit = f"{system.unit}/s/{kind_of_device((baseline, system))}"
-        texts = []
-        for why, names in lacking.items():
-            whose = f" of {names[0]}" if len(names) == 1 else ""
-            texts.append(f"{unit}{whose} is unknown{why}")
-        return "; ".join(texts)
+        reasons = []
+        for note, names in lacking:
+            if len(names) == 1:
+                note = about(names[0], note)
+            reasons.append(note)
+        return tuple(reasons)
     return different_work(baseline, system)
 
 
-def _why_no_rate(system: SystemResult) -> str:
-    """Return in brackets why a system has no rate, with a space before; empty if that is
-    unknown.
-    """
+_RATE_UNKNOWN = {
+    "rate-withheld": "rate-contradicted",
+    "no-rate": "rate-without-sizes",
+    "no-rate-per-gpu": "rate-without-gpus",
+    "no-times-recorded": "rate-without-times",
+}
+"""Codes of why a pair has no rate by those of a system's notes on it: NO_RATE."""
+
+
+def _why_no_rate(system: SystemResult, unit: str) -> Note:
+    """Return why a system has no rate in this unit."""
     if system.unit == "samples":
         sizes = {
             "batch size": system.run.training_config.global_batch_size,
             "number of GPUs": system.run.num_gpus,
         }
-        return f" ({' and '.join(name for name, value in sizes.items() if not value)} unknown)"
+        unknown = tuple(name for name, value in sizes.items() if not value)
+        return Note("rate-without-batch", {"unit": unit, "unknown": unknown})
     for note in system.value_notes:
         if note.code in NO_RATE:
-            return f" ({plain(sentences([note])[0]).removeprefix('no throughput: ')})"
-    return ""
+            return Note(_RATE_UNKNOWN[note.code], {**note.fields, "unit": unit})
+    return Note("rate-unknown", {"unit": unit})

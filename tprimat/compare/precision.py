@@ -11,11 +11,12 @@ from tprimat.catalog import prices
 from tprimat.compare.result import Loaded
 from tprimat.compare.systems import name_systems, same_system
 from tprimat.errors import UsageError
+from tprimat.notes import Note
 from tprimat.results.run import Run
 from tprimat.text import plain
 
 
-def fill(files: Sequence[Loaded], options: Options, notes: list[str]) -> Sequence[Loaded]:
+def fill(files: Sequence[Loaded], options: Options, notes: list[Note]) -> Sequence[Loaded]:
     """Return the files with the precision of each run that leaves it open, as far as the user
     states it.
 
@@ -42,10 +43,7 @@ def fill(files: Sequence[Loaded], options: Options, notes: list[str]) -> Sequenc
             Loaded(each.name, each.sha256, tuple(complete(run, each.name) for run in each.runs))
         )
     for precision, names in filled.items():
-        notes.append(
-            f"precision {precision} from the command line, since the result doesn't state it:"
-            f" {', '.join(names)}"
-        )
+        notes.append(Note("precision-given", {"precision": precision, "files": tuple(names)}))
     return completed
 
 
@@ -54,7 +52,7 @@ def _key(run: Run) -> tuple[object, ...]:
 
 
 def _chosen(
-    files: Sequence[Loaded], options: Options, notes: list[str]
+    files: Sequence[Loaded], options: Options, notes: list[Note]
 ) -> dict[tuple[object, ...], str]:
     """Return the precisions that are stated for systems, by their keys."""
     if not options.precisions:
@@ -89,9 +87,6 @@ def _chosen(
             problem = f"--precision: {plain(name)!r} matches a system with another --precision"
             raise UsageError(problem, heading="wrong-usage", hint="use a longer part of its name")
         if not unstated:
-            notes.append(
-                f"--precision {name}={precision} is ignored: the results already state their"
-                " precision"
-            )
+            notes.append(Note("precision-ignored", {"name": name, "precision": precision}))
         chosen |= dict.fromkeys(unstated, precision)
     return chosen

@@ -17,8 +17,17 @@ from tprimat.analysis import intervals, metrics
 from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Difference, Method
 from tprimat.checks.compute import Mode
-from tprimat.compare import NOTHING_KNOWN, Loaded, Pair, SystemResult, compare, precision, speedup
-from tprimat.compare.caveats import contradictions, doubt
+from tprimat.compare import (
+    IN_SAMPLES,
+    NOTHING_KNOWN,
+    Loaded,
+    Pair,
+    SystemResult,
+    compare,
+    precision,
+    speedup,
+)
+from tprimat.compare.caveats import contradictions, doubts, told_of
 from tprimat.compare.figures import aligned, in_unit
 from tprimat.compare.loss import losses
 from tprimat.compare.one_text import is_unnamed
@@ -28,9 +37,10 @@ from tprimat.compare.speedup import RATE
 from tprimat.compare.systems import measurement, occasion
 from tprimat.compare.threshold import LOSS, Threshold
 from tprimat.errors import ExitStatus, most_severe
-from tprimat.results.run import MemoryMetrics, Run, sentences
+from tprimat.notes import Note, NoteValue, about, noted, with_texts
+from tprimat.results.run import MemoryMetrics, Run
 from tprimat.settings.rows import IDENTITY
-from tprimat.text import counted, plain
+from tprimat.text import plain
 
 Answer = Literal["worse", "within", "inconclusive", "not comparable", "implausible"]
 
@@ -47,11 +57,10 @@ ASSUMED_SPREAD = 0.01
 
 MOST_RUNS = 100
 
-LONGER = "train longer, or repeat: ./benchmark.py --steps N --runs 3"
-MORE_STEPS = "run longer (at least 200 steps, better 500): ./benchmark.py --steps 500"
-RETRY = "find the cause, then repeat the runs: ./benchmark.py --retry-failed"
-CHOOSE = "pass the results of one system to --baseline and to --candidate"
-IN_SAMPLES = "rates are in samples/s/GPU"
+LONGER = Note("train-longer")
+MORE_STEPS = Note("run-longer")
+RETRY = Note("repeat-runs")
+CHOOSE = Note("choose-systems")
 _SAMPLES = dataclasses.replace(metrics.by_name(RATE), name=SAMPLES_RATE, unit="samples/s/GPU")
 
 
@@ -61,7 +70,7 @@ class Check:
 
     Attributes:
         baseline, candidate: names of the systems; None if there is none.
-        text: why the answer is what it is, without a period.
+        notes: why the answer is what it is.
         threshold: None if nothing could be compared.
         values: means over the runs of baseline and candidate, in the metric's unit.
         change: candidate over baseline, or minus it for a threshold in the metric's unit.
@@ -72,16 +81,15 @@ class Check:
             hundred would.
         pair: what is compared; None if the candidate lacks it.
         advice: what to do next, if the answer alone doesn't tell.
-        basis: steps or tokens that its values use; empty for those of each run's own steady state.
-        doubt: why it can't pass: a run of a side did not finish, or its loss is not a number; empty
-            for none.
+        basis: steps or tokens that its values use; None for those of each run's own steady state.
+        doubts: why it can't pass: a run of a side did not finish, or its loss is not a number.
     """
 
     model: str
     baseline: str | None
     candidate: str | None
     answer: Answer
-    text: str
+    notes: tuple[Note, ...]
     threshold: Threshold | None = None
     values: tuple[float, float] | None = None
     runs: tuple[int, int] = (0, 0)
@@ -93,9 +101,9 @@ class Check:
     p_adjusted: float | None = None
     runs_needed: int | None = None
     pair: Pair | None = None
-    advice: str = ""
-    basis: str = ""
-    doubt: str = ""
+    advice: Note | None = None
+    basis: Note | None = None
+    doubts: tuple[Note, ...] = ()
 
     @property
     def excess(self) -> float | None:
@@ -107,14 +115,9 @@ class Check:
         return (self.change - self.threshold.limit) * (-1 if self.threshold.falls else 1)
 
 
-EMPTY = Check(
-    "all results", None, None, "not comparable", "the baseline contains no result", advice=CHOOSE
-)
+EMPTY = Check("all results", None, None, "not comparable", (Note("baseline-empty"),), advice=CHOOSE)
 FIRST = dataclasses.replace(
-    EMPTY,
-    answer="within",
-    text="all runs finished",
-    advice="keep the candidate's results as the first baseline",
+    EMPTY, answer="within", notes=(Note("all-finished"),), advice=Note("keep-as-first-baseline")
 )
 """What is said if nothing is checked: with a baseline, and without one."""
 
@@ -132,7 +135,7 @@ class RegressionCheck:
 
     checks: tuple[Check, ...]
     pairs: tuple[Pair, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     fail_on_inconclusive: bool = False
     is_partial: bool = False
 
@@ -145,16 +148,11 @@ class RegressionCheck:
         return status
 
     @property
-    def why_no_baseline(self) -> str | None:
-        """Why the candidate's results can't be the next baseline; None if they can: only what
-        passed is one.
+    def first_not_passed(self) -> Check | None:
+        """The first check that did not pass; None if the candidate's results can be the next
+        baseline, or if a file could not be read.
         """
-        if self.is_partial:
-            return "a file that was named could not be read"
-        for check in self.checks:
-            if check.answer != "within":
-                return f"{check.answer}: {check.text}"
-        return None
+        return next((check for check in self.checks if check.answer != "within"), None)
 
 
 def check_regression(
@@ -164,7 +162,7 @@ def check_regression(
     *,
     model: str | None = None,
     mode: Mode = "best",
-    notes: Sequence[str] = (),
+    notes: Sequence[Note] = (),
     options: Options = NOTHING_KNOWN,
     fail_on_inconclusive: bool = False,
 ) -> RegressionCheck:
@@ -176,7 +174,7 @@ def check_regression(
     """
     remarks = list(notes)
     if all(threshold.metric.name != RATE for threshold in thresholds):
-        remarks.append("throughput is not checked: --max-slowdown does")
+        remarks.append(Note("throughput-unchecked"))
     files = precision.fill([*baseline, *candidate], options, remarks)
     halves = files[: len(baseline)], files[len(baseline) :]
     # What belongs together is stated here: a fast night of the baseline is no system of its own.
@@ -184,8 +182,8 @@ def check_regression(
     for kind, comparison in zip(("baseline", "candidate"), sets, strict=True):
         # In which unit each set alone would be compared says nothing here.
         for note in comparison.notes:
-            if IN_SAMPLES not in note:
-                remarks.append(f"{kind}: {note}")
+            if note.code != IN_SAMPLES:
+                remarks.append(about(kind, note))
     before, after = _by_title(sets)
     checks = []
     pairs = []
@@ -200,22 +198,22 @@ def check_regression(
             matched = pair(_named(cut[0], "baseline"), _named(cut[1], "candidate"), mode=mode)
             pairs.append(matched)
             if matched.ratio and matched.system.unit == "samples":
-                remarks.append(f"{title}: {IN_SAMPLES}, since the sequence length is unknown")
+                remarks.append(Note("checked-in-samples", {"model": title}))
             checks += _checks(title, matched, thresholds, _common_steps(own, cut))
             checked.add(other)
     for title, systems in after.items():
         new = [system for system in systems if system not in checked]
         if new and baseline:
-            names = ", ".join(system.name for system in new)
-            remarks.append(f"{title}: no baseline for {names}; skipped")
+            names = tuple(system.name for system in new)
+            remarks.append(Note("systems-without-baseline", {"model": title, "systems": names}))
         for system in new:
-            answer, text = _of_new(system)
-            if text:
-                checks.append(Check(title, None, system.name, answer, text, advice=RETRY))
+            answer, why = _of_new(system)
+            if why:
+                checks.append(Check(title, None, system.name, answer, why, advice=RETRY))
     remarks += _contradictions(pairs)
     if not checks:
         checks.append(EMPTY if baseline else FIRST)
-    told = tuple(dict.fromkeys(map(plain, remarks)))
+    told = noted(with_texts(remark, plain) for remark in remarks)
     return RegressionCheck(tuple(_decided(checks)), tuple(pairs), told, fail_on_inconclusive)
 
 
@@ -233,21 +231,19 @@ def _by_title(sets: Sequence[Comparison]) -> list[dict[str, Sequence[SystemResul
     return by_title
 
 
-def _unmatched(title: str, system: SystemResult, reason: str | None) -> Check:
+def _unmatched(title: str, system: SystemResult, reason: Note | None) -> Check:
     """Return the check of a baseline without a candidate."""
-    text = reason or "no candidate result for this configuration"
-    advice = "measure it for the candidate: ./benchmark.py --match RESULT"
-    if reason:
-        advice = CHOOSE
-    return Check(title, system.name, None, "not comparable", text, advice=advice)
+    why = reason or Note("candidate-absent")
+    advice = CHOOSE if reason else Note("measure-candidate")
+    return Check(title, system.name, None, "not comparable", (why,), advice=advice)
 
 
-def _contradictions(pairs: Sequence[Pair]) -> Iterator[str]:
+def _contradictions(pairs: Sequence[Pair]) -> Iterator[Note]:
     """Yield what the sources of compared systems say twice and differently."""
     for matched in pairs:
         for system in (matched.baseline, matched.system):
             for finding in contradictions(system):
-                yield f"{system.name}: {sentences([finding.note])[0]}"
+                yield about(system.name, finding.note)
 
 
 def _named(system: SystemResult, role: str) -> SystemResult:
@@ -265,7 +261,7 @@ def _comparable(systems: Sequence[SystemResult]) -> Sequence[SystemResult]:
 
 def _matched_pairs(
     systems: Sequence[SystemResult], others: Sequence[SystemResult]
-) -> Iterator[tuple[SystemResult, SystemResult | None, str | None]]:
+) -> Iterator[tuple[SystemResult, SystemResult | None, Note | None]]:
     """Return (baseline, candidate) pairs, or the reason why there is no candidate.
 
     Where each has one system, these are compared, whatever differs. Where there are several, only
@@ -284,8 +280,8 @@ def _matched_pairs(
         elif len(same) == len(rivals) == 1:
             yield system, same[0], None
         else:
-            both = f"{counted(len(rivals), 'baseline system')} and {len(same)} of the candidate"
-            yield system, None, f"{both} match this configuration"
+            counts = {"baselines": len(rivals), "candidates": len(same)}
+            yield system, None, Note("several-match", counts)
 
 
 def _key(run: Run) -> tuple[object, ...]:
@@ -315,8 +311,8 @@ def _of_one_unit(system: SystemResult, other: SystemResult) -> list[SystemResult
     return [in_unit(system, unit), in_unit(other, unit)]
 
 
-def _common_steps(own: Sequence[SystemResult], cut: Sequence[SystemResult]) -> str:
-    """Return which steps the speeds of systems use once they are cut to common ones; empty if
+def _common_steps(own: Sequence[SystemResult], cut: Sequence[SystemResult]) -> Note | None:
+    """Return which steps the speeds of systems use once they are cut to common ones; None if
     nothing is cut.
     """
     before = _steady_steps(own)
@@ -324,8 +320,8 @@ def _common_steps(own: Sequence[SystemResult], cut: Sequence[SystemResult]) -> s
     first = max((steps[0] or 0 for steps in after), default=0)
     if first and before != after:
         last = min(steps[1] or 0 for steps in after)
-        return f"Speeds use steps {first}–{last}, which all runs have."
-    return ""
+        return Note("steps-in-common", {"first": first, "last": last})
+    return None
 
 
 def _steady_steps(systems: Sequence[SystemResult]) -> list[tuple[int | None, int | None]]:
@@ -338,9 +334,11 @@ def _steady_steps(systems: Sequence[SystemResult]) -> list[tuple[int | None, int
     return steps
 
 
-def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: str) -> list[Check]:
+def _checks(
+    title: str, matched: Pair, thresholds: Sequence[Threshold], steps: Note | None
+) -> list[Check]:
     check = Check(
-        title, matched.baseline.name, matched.system.name, "not comparable", "", pair=matched
+        title, matched.baseline.name, matched.system.name, "not comparable", (), pair=matched
     )
     before: set[tuple[object, ...] | None] = set()
     for result in matched.baseline.valid_runs:
@@ -349,37 +347,33 @@ def _checks(title: str, matched: Pair, thresholds: Sequence[Threshold], steps: s
     for result in matched.system.valid_runs:
         if before.isdisjoint((measurement(result.run), occasion(result.run))):
             continue
-        times = ""
-        if measurement(result.run) not in before:
-            times = " with other step times"
-        text = f"baseline and candidate contain the same run{times} ({result.file})"
-        return [
-            dataclasses.replace(
-                check, text=text, advice="pass the results of another measurement as --candidate"
-            )
-        ]
+        code = "same-run-otherwise"
+        if measurement(result.run) in before:
+            code = "same-run"
+        same = Note(code, {"file": result.file})
+        advice = Note("choose-other-candidate")
+        return [dataclasses.replace(check, notes=(same,), advice=advice)]
     sides = {"baseline": matched.baseline, "candidate": matched.system}
     for kind, system in sides.items():
         # The steps before a failure have a speed, but a program that fails passes no check.
         if system.has_failed:
-            return [dataclasses.replace(check, text=_failed(kind, system))]
-    doubts = []
+            return [dataclasses.replace(check, notes=(_failed(kind, system),))]
+    in_doubt: list[Note] = []
     for kind, system in sides.items():
-        if text := doubt(system):
-            doubts.append(f"{kind}: {text}")
-    check = dataclasses.replace(check, doubt="; ".join(doubts))
+        in_doubt += told_of(kind, doubts(system))
+    check = dataclasses.replace(check, doubts=tuple(in_doubt))
     if matched.ratio is None:
         exclusions = []
         for system in sides.values():
             if system.exclusion:
                 exclusions.append(system.exclusion)
-        text = matched.reason or "no values"
+        why = matched.reasons or (Note("no-values"),)
         is_of_times = all(threshold.metric.unit == "s" for threshold in thresholds)
         if is_of_times and not exclusions and None in map(_batch, sides.values()):
-            text = "steps may differ in work: global batch unknown"
+            why = (Note("batch-unknown"),)
         if any(exclusion.severity == "error" for exclusion in exclusions):
-            return [dataclasses.replace(check, answer="implausible", text=text)]
-        return [dataclasses.replace(check, text=text)]
+            return [dataclasses.replace(check, answer="implausible", notes=why)]
+        return [dataclasses.replace(check, notes=why)]
     return [_check(check, matched, threshold, steps) for threshold in thresholds]
 
 
@@ -387,18 +381,21 @@ def _batch(system: SystemResult) -> int | None:
     return system.run.training_config.global_batch_size
 
 
-def _of_new(system: SystemResult) -> tuple[Answer, str]:
-    """Return why a candidate without a baseline can't become one, with an empty text if it can."""
+def _of_new(system: SystemResult) -> tuple[Answer, tuple[Note, ...]]:
+    """Return why a candidate without a baseline can't become one, without a note if it can."""
     if system.has_failed:
-        return ("not comparable", _failed("candidate", system))
-    return ("inconclusive", doubt(system))
+        return "not comparable", (_failed("candidate", system),)
+    return "inconclusive", doubts(system)
 
 
-def _failed(kind: str, system: SystemResult) -> str:
-    return f"every run of the {kind} failed{f' ({system.cause})' if system.cause else ''}"
+def _failed(side: str, system: SystemResult) -> Note:
+    fields: dict[str, NoteValue] = {"side": side}
+    if system.cause:
+        fields["cause"] = system.cause
+    return Note("side-failed", fields)
 
 
-def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Check:
+def _check(check: Check, matched: Pair, threshold: Threshold, steps: Note | None) -> Check:
     """Return a check with its interval and p value, which are decided on when all checks are
     known.
     """
@@ -406,16 +403,13 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
     metric = threshold.metric.name
     if metric == RATE and matched.system.unit == "samples":
         threshold = dataclasses.replace(threshold, metric=_SAMPLES)
-    check = dataclasses.replace(
-        check, threshold=threshold, advice=f"leave out --threshold {metric}"
-    )
+    advice = Note("leave-out-threshold", {"metric": metric})
+    check = dataclasses.replace(check, threshold=threshold, advice=advice)
     batches = [_batch(system) for system in systems]
     if threshold.metric.unit == "s" and (batches[0] is None or batches[0] != batches[1]):
         first, second = ("unknown" if batch is None else batch for batch in batches)
-        text = (
-            f"{metric}: steps differ in work (global batch {first} vs {second}); compare throughput"
-        )
-        return dataclasses.replace(check, text=text)
+        fields: dict[str, NoteValue] = {"metric": metric, "first": first, "second": second}
+        return dataclasses.replace(check, notes=(Note("steps-differ-in-work", fields),))
     transform = math.log if threshold.percent else float
     if metric == LOSS:
         measured = _losses(check, matched, transform)
@@ -427,11 +421,8 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: str) -> Che
     if metric not in (LOSS, *MemoryMetrics.__struct_fields__):
         check = dataclasses.replace(check, basis=steps)
         if unsettled := [system.name for system in systems if system.is_unsettled]:
-            text = (
-                f"too short to compare: {' and '.join(unsettled)} did not reach a steady speed by"
-                " the middle of a run"
-            )
-            return dataclasses.replace(check, text=text, advice=MORE_STEPS)
+            short = Note("too-short", {"systems": tuple(unsettled)})
+            return dataclasses.replace(check, notes=(short,), advice=MORE_STEPS)
     if measured.difference is not None:
         low, high = measured.difference.interval()
         if threshold.percent:
@@ -454,7 +445,7 @@ class _Measured(NamedTuple):
     baseline: Sequence[float]
     candidate: Sequence[float]
     difference: Difference | None
-    basis: str = ""
+    basis: Note | None = None
 
 
 def _losses(check: Check, matched: Pair, transform: Callable[[float], float]) -> Check | _Measured:
@@ -464,14 +455,13 @@ def _losses(check: Check, matched: Pair, transform: Callable[[float], float]) ->
         advice = check.advice
         if found.answer == "inconclusive":
             advice = LONGER
-        text = f"{LOSS}: {found.text}"
-        return dataclasses.replace(check, answer=found.answer, text=text, advice=advice)
+        return dataclasses.replace(check, answer=found.answer, notes=(found.note,), advice=advice)
     before, after = found.means
     return _Measured(
         [before] * len(matched.baseline.valid_runs),
         [after] * len(matched.system.valid_runs),
         found.difference,
-        found.text,
+        found.note,
     )
 
 
@@ -488,11 +478,12 @@ def _values(
     candidate = speedup.values(after, metric)
     both = {"the baseline": baseline, "the candidate": candidate}
     if missing := [name for name, values in both.items() if not values]:
-        return dataclasses.replace(check, text=f"{metric} of {' and '.join(missing)} is unknown")
+        unknown = Note("metric-unknown", {"metric": metric, "sides": tuple(missing)})
+        return dataclasses.replace(check, notes=(unknown,))
     if threshold.percent and min(baseline + candidate) <= 0:
-        advice = f"give the threshold in {threshold.metric.unit}: --threshold {metric}=AMOUNT"
-        text = f"{metric} is 0, so it has no relative change"
-        return dataclasses.replace(check, text=text, advice=advice)
+        advice = Note("threshold-in-unit", {"metric": metric, "unit": threshold.metric.unit})
+        zero = Note("metric-is-zero", {"metric": metric})
+        return dataclasses.replace(check, notes=(zero,), advice=advice)
     return _Measured(baseline, candidate, speedup.difference(after, before, metric, transform))
 
 
@@ -541,21 +532,16 @@ def _answered(check: Check, excess: float, tests: int) -> Check:
         answer = "worse" if excess > 0 else "within"
     if answer == "inconclusive":
         return _undecided(check, excess, tests)
-    if answer == "within" and check.doubt:
+    if answer == "within" and check.doubts:
         return dataclasses.replace(
-            check, answer="inconclusive", text=check.doubt, runs_needed=None, advice=RETRY
+            check, answer="inconclusive", notes=check.doubts, runs_needed=None, advice=RETRY
         )
-    interval = "the change"
-    if check.low != check.high:
-        interval = f"the {intervals.level()} CI"
-    where = "beyond" if answer == "worse" else "within"
-    return dataclasses.replace(
-        check,
-        answer=answer,
-        text=f"{interval} is {where} the threshold",
-        runs_needed=None,
-        advice="",
-    )
+    why = Note("beyond-threshold" if answer == "worse" else "within-threshold")
+    if check.low == check.high:
+        why = Note(f"change-{why.code}")
+    else:
+        why = Note(why.code, {"level": intervals.level()})
+    return dataclasses.replace(check, answer=answer, notes=(why,), runs_needed=None, advice=None)
 
 
 def _runs_needed(check: Check, measured: _Measured) -> int | None:
@@ -596,46 +582,44 @@ def _runs_needed(check: Check, measured: _Measured) -> int | None:
 def _undecided(check: Check, excess: float, tests: int) -> Check:
     """Return an inconclusive check with the reason, and with what would decide it."""
     assert check.threshold is not None
-    if check.text:
+    if check.notes:
         return check
-    text = ""
+    fields: dict[str, NoteValue] = {}
     if excess > 0:
-        text = f"beyond the threshold of {check.threshold}, but "
+        fields["threshold"] = str(check.threshold)
+    code = "not-significant"
     if check.low is None or check.high is None:
-        text += f"with {runs_text(check)}, run-to-run variation is unknown"
+        code = "variation-unknown"
+        if check.runs[0] != check.runs[1]:
+            code = "variation-of-sides-unknown"
+        fields |= {"baseline": check.runs[0], "candidate": check.runs[1]}
     elif check.low <= check.threshold.limit <= check.high:
-        text += f"the {intervals.level()} CI includes the threshold"
+        code = "interval-includes-threshold"
+        fields["level"] = intervals.level()
     else:
-        text += f"not significant after Holm's correction for {tests} checks"
-    whose = "runs each, interleaved if possible"
-    if check.runs_needed is not None and check.runs_needed <= max(check.runs):
-        whose = "baseline runs"
-        if check.runs_needed <= check.runs[0]:
-            whose = "candidate runs"
-    assumed = ""
-    if max(check.runs) == 1:
-        assumed = f" (if runs vary by {ASSUMED_SPREAD:.0%})"
-    advice = (
-        f"measure {check.runs_needed} {whose}{assumed}: ./benchmark.py --runs {check.runs_needed}"
-    )
+        fields["checks"] = tests
+    return dataclasses.replace(check, notes=(Note(code, fields),), advice=_deciding(check))
+
+
+def _deciding(check: Check) -> Note:
+    """Return what would decide an inconclusive check."""
+    assert check.threshold is not None
     if check.threshold.metric.name == LOSS:
-        advice = LONGER
-    elif check.runs_needed is None:
-        advice = (
-            f"make runs vary less (idle machine, fixed clocks): not even {MOST_RUNS} runs each"
-            " would decide"
-        )
+        return LONGER
+    if check.runs_needed is None:
         if check.threshold.amount == 0:
-            advice = (
-                "set a threshold, such as --max-slowdown 3%: at 0%, an unchanged program is always"
-                " inconclusive"
-            )
-    return dataclasses.replace(check, text=text, advice=advice)
+            return Note("set-threshold")
+        return Note("vary-less", {"most": MOST_RUNS})
+    code = "measure-runs"
+    if check.runs_needed <= max(check.runs):
+        code = MORE_OF_BASELINE
+        if check.runs_needed <= check.runs[0]:
+            code = MORE_OF_CANDIDATE
+    fields: dict[str, NoteValue] = {"runs": check.runs_needed}
+    if max(check.runs) == 1:
+        fields["spread"] = ASSUMED_SPREAD
+    return Note(code, fields)
 
 
-def runs_text(check: Check) -> str:
-    """Return how many runs a check rests on."""
-    first, second = check.runs
-    if first == second:
-        return f"{counted(first, 'run')} each"
-    return f"{first} baseline and {second} candidate runs"
+MORE_OF_BASELINE, MORE_OF_CANDIDATE = "measure-baseline-runs", "measure-candidate-runs"
+"""Codes of advice for the runs of one side alone."""

@@ -23,10 +23,10 @@ from tprimat.checks.endings import cause_of, how_ended, is_finished
 from tprimat.checks.training import TrainingMatch
 from tprimat.compare.systems import System, known_of_machine
 from tprimat.errors import ExitStatus
-from tprimat.notes import Note
+from tprimat.notes import Note, NoteValue
 from tprimat.results.account import Clock
 from tprimat.results.result_file import Loaded as Loaded
-from tprimat.results.run import VENDORS, MemoryMetrics, Run, sentences
+from tprimat.results.run import VENDORS, MemoryMetrics, Run
 from tprimat.text import plain
 
 RATE = "tokens_per_second_per_gpu"
@@ -97,12 +97,12 @@ class Caveat:
     Attributes:
         code: what it is about, the same in all outputs; one of caveats.CODES.
         severity: "warning" if it could change the decision, "info" if it couldn't.
-        text: a sentence without its period.
+        notes: what it tells, of each system that it concerns.
     """
 
     code: str
     severity: Severity
-    text: str
+    notes: tuple[Note, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,30 +217,20 @@ class SystemResult(System):
         )
 
     @property
-    def value_warnings(self) -> tuple[str, ...]:
-        """The sentences of what bears on the values."""
-        return tuple(dict.fromkeys(map(plain, sentences(self.value_notes))))
-
-    @property
-    def run_warnings(self) -> tuple[str, ...]:
-        """The sentences of what else is known of the runs."""
-        return tuple(dict.fromkeys(map(plain, sentences(self.run_notes))))
-
-    @property
-    def why_untimed(self) -> str:
-        """Why it has no valid step times, as the words that follow its name."""
+    def why_untimed(self) -> Note:
+        """Why it has no valid step times; without a field if nothing says why."""
         run = self.runs[0].run
         if run.environment.emulated:
-            return "ran on an emulated device; its timings are not valid"
+            return Note("on-emulated-device")
         for note in self.run_notes:
             if note.code == "no-step-times":
-                return f"has no step times: {note.fields.get('why')}"
-        ended = {"failed": ": its run failed", "incomplete": ": its run is incomplete"}.get(
-            run.status, ""
-        )
-        return f"has no step times{ended}" + (
-            f" ({plain(run.status_reason, 120)})" if run.status_reason else ""
-        )
+                return Note("untimed", {"why": note.fields.get("why")})
+        fields: dict[str, NoteValue] = {}
+        if run.status in _ENDED:
+            fields["ended"] = _ENDED[run.status]
+        if run.status_reason:
+            fields["reason"] = plain(run.status_reason, LONGEST_REASON)
+        return Note("untimed", fields)
 
     @functools.cached_property
     def valid_runs(self) -> tuple[RunResult, ...]:
@@ -269,6 +259,12 @@ class SystemResult(System):
             return figure.value
         return None
 
+
+_ENDED = {"failed": "failed", "incomplete": "is incomplete"}
+"""What is said of the status of a run without step times."""
+
+LONGEST_REASON = 120
+"""Characters of what ended a run without step times."""
 
 SAME_PLACE = 10
 """Records by which the place of a change may differ between runs in which it is the same."""
@@ -387,7 +383,7 @@ class Pair:
 
     Attributes:
         ratio: the system's rate over the baseline's; None if the two can't be compared.
-        reason: why there is no ratio; None if there is one.
+        reasons: why there is no ratio; empty if there is one.
         config_diff: every setting that costs time, side by side.
         training: whether it was the same training.
         sensitivity: the ratio under the windows of steps that other tools use, by their names.
@@ -399,7 +395,7 @@ class Pair:
     baseline: SystemResult
     system: SystemResult
     ratio: Ratio | None
-    reason: str | None
+    reasons: tuple[Note, ...]
     config_diff: ConfigDiff
     training: TrainingMatch
     sensitivity: tuple[tuple[str, float], ...] = ()
@@ -546,7 +542,7 @@ class Comparison:
 
     models: tuple[ModelComparison, ...]
     shared: tuple[str, ...]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     files: tuple[Loaded, ...]
     system_names: tuple[str, ...]
     mode: Mode = "best"

@@ -13,6 +13,7 @@ from tprimat import units
 from tprimat.compare.one_text import UNLIKE_TOKENS, logged_tokens
 from tprimat.compare.result import Caveat, Pair, SystemResult
 from tprimat.compare.speedup import kind_of_device
+from tprimat.notes import Note, about
 from tprimat.results.fields import COMPILE_TIME
 from tprimat.results.run import FROM_DESCRIPTION
 from tprimat.settings.rows import LEDGER, NOT_CONFIGURED
@@ -62,49 +63,43 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
         if any(note.code == "gpu-from-platform" for note in system.run.notes):
             named.append(system.name)
     if named:
-        text = (
-            f"the GPU of {join_names(named)} is named only by its platform's free text, which may"
-            " be that of another"
-        )
-        yield Caveat("gpu-source", "warning", text)
+        note = Note("gpu-in-free-text", {"systems": tuple(named)})
+        yield Caveat("gpu-source", "warning", (note,))
     in_doubt = []
     for system in systems:
-        for text in system.run.told(*TIME_NOTES):
-            in_doubt.append(f"{system.name}: {text}")
+        for note in system.run.notes:
+            if note.code in TIME_NOTES:
+                in_doubt.append(about(system.name, note))
     if in_doubt:
-        yield Caveat("time-in-doubt", "warning", "; ".join(in_doubt))
-    for code, text, source in _GUESSES:
-        if guessed := [system.name for system in systems if system.run.told(source)]:
-            whose = ""
+        yield Caveat("time-in-doubt", "warning", tuple(in_doubt))
+    for code, told, source in _GUESSES:
+        guessed = []
+        for system in systems:
+            if any(note.code == source for note in system.run.notes):
+                guessed.append(system.name)
+        if guessed:
+            note = Note(told)
             if len(guessed) < len(systems):
-                whose = f" of {join_names(guessed)}"
-            yield Caveat(code, "info", text.format(whose))
-    overridden: dict[str, None] = {}
+                note = Note(told, {"systems": tuple(guessed)})
+            yield Caveat(code, "info", (note,))
+    overridden: dict[tuple[str, str], Note] = {}
     for system in systems:
         for result in system.valid_runs:
             for key in result.run.source.overrides if result.run.source else ():
-                name = key.replace("_", " ")
-                overridden[f"{system.name}: {name} set by the user, unlike its log"] = None
+                note = Note("set-by-user", {"setting": key.replace("_", " ")})
+                overridden[system.name, key] = about(system.name, note)
     if overridden:
-        yield Caveat("overridden", "warning", "; ".join(overridden))
+        yield Caveat("overridden", "warning", tuple(overridden.values()))
     yield from _of_work(systems)
     yield from _of_tuning(systems)
     yield from _of_config_diffs(systems, pairs)
 
 
 _GUESSES = (
-    (
-        "model-source",
-        "model from the name of the log's directory{}, not the log",
-        "model-from-directory",
-    ),
-    (
-        "gpu-source",
-        "GPUs{} inferred from the names of the platform and of the log's files",
-        "from-names",
-    ),
+    ("model-source", "model-guessed", "model-from-directory"),
+    ("gpu-source", "gpu-guessed", "from-names"),
 )
-"""Codes of what is concluded from names, its words, and the code of a run's note on it."""
+"""Codes of caveats on what is concluded from names, of their notes, and of a run's note on it."""
 
 
 def _of_precisions(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
@@ -123,20 +118,18 @@ def _of_precisions(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             if (config.precision_detail or "").startswith(FROM_DESCRIPTION):
                 described[config.precision.upper()] = None
     if unknown:
-        whose = ""
+        note = Note("precisions-unknown")
         if len(unknown) < len(systems):
-            whose = f"of {some_names(unknown, len(systems))} "
-        text = f"precision {whose}is unknown and could explain the difference"
-        yield Caveat("precision-unknown", "warning", text)
-    whose = " and ".join(described)
-    source = "from the system description, not the log"
+            whose = some_names(unknown, len(systems))
+            note = Note("precisions-unknown", {"whose": whose, "systems": tuple(unknown)})
+        yield Caveat("precision-unknown", "warning", (note,))
+    source = " and ".join(described) or None
     if len(known) > 1:
-        text = f"precision differs: {' vs '.join(known)}"
-        if described:
-            text += f" ({whose} {source})"
-        yield Caveat("precision-differs", "warning", text)
+        note = Note("precisions-differ", {"precisions": tuple(known), "described": source})
+        yield Caveat("precision-differs", "warning", (note,))
     elif described:
-        yield Caveat("precision-source", "info", f"precision {whose} is {source}")
+        note = Note("precision-described", {"described": source})
+        yield Caveat("precision-source", "info", (note,))
 
 
 def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
@@ -146,11 +139,8 @@ def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         lacking = "neither a model nor the tokens of a step"
         if sized:
             lacking = "no model"
-        text = (
-            f"the log states {lacking}, so each step is taken to do the same work, and steps/s are"
-            " compared"
-        )
-        yield Caveat("steps-compared", "warning", text)
+        note = Note("steps-compared", {"lacking": lacking})
+        yield Caveat("steps-compared", "warning", (note,))
     # Of what was measured by the wall time of training the step timer says nothing.
     scopes: dict[str, None] = {}
     batches: dict[str, None] = {}
@@ -166,27 +156,22 @@ def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         batch = config.global_batch_size
         batches["unknown" if batch is None else str(batch)] = None
     if len(scopes) > 1:
-        first, second = itertools.islice(scopes, 2)
-        text = f"step timers differ: {_brief(first)} vs {_brief(second)}"
-        yield Caveat("timer-differs", "warning", text)
+        timers = tuple(map(_brief, itertools.islice(scopes, 2)))
+        yield Caveat("timer-differs", "warning", (Note("timers-differ", {"timers": timers}),))
     if is_emulated:
-        text = "this CPU has no BF16 instructions; BF16 is emulated in software and slow"
-        yield Caveat("bf16-emulated", "warning", text)
+        yield Caveat("bf16-emulated", "warning", (Note("bf16-emulated"),))
     if len(batches) > 1:
-        texts = " vs ".join(itertools.islice(batches, 4))
-        text = (
-            f"global batch differs: {texts} sequences; compare {systems[0].unit}/s, not step time"
-        )
-        yield Caveat("batch-differs", "warning", text)
+        listed = tuple(itertools.islice(batches, 4))
+        note = Note("batches-differ", {"batches": listed, "unit": systems[0].unit})
+        yield Caveat("batch-differs", "warning", (note,))
     uncounted = []
     for system in systems:
         if system.run.tokens_per_step is None:
             uncounted.append(system)
     logged = list(filter(None, map(logged_tokens, uncounted)))
     if logged and max(logged) / min(logged) - 1 > UNLIKE_TOKENS:
-        texts = " vs ".join(f"{tokens:,.0f}" for tokens in logged[:4])
-        text = f"tokens per step differ: {texts}; longer sequences need more time per token"
-        yield Caveat("batch-differs", "warning", text)
+        note = Note("tokens-differ", {"tokens": tuple(f"{tokens:,.0f}" for tokens in logged[:4])})
+        yield Caveat("batch-differs", "warning", (note,))
 
 
 def _of_tuning(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
@@ -210,11 +195,12 @@ def _of_tuning(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
                 efforts[system.name] += f" ({units.duration(tuning.seconds)})"
     if set(efforts.values()) == {"no tuning"}:
         return
-    text = join_names([f"{name} had {effort}" for name, effort in efforts.items()])
+    listed = tuple(f"{name} had {effort}" for name, effort in efforts.items())
+    note = Note("tuning", {"efforts": listed})
     if len(trials) < len(systems):
-        yield Caveat("tuning-differs", "warning", text)
+        yield Caveat("tuning-differs", "warning", (note,))
     else:
-        yield Caveat("tuning", "info", text)
+        yield Caveat("tuning", "info", (note,))
 
 
 def _brief(covers: str) -> str:
@@ -257,8 +243,8 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
         values[places[pair.system]] = after
     if explaining:
         texts = [f"{title}: {_versus(values)}" for title, values in explaining.items()]
-        listed = _brief_list(texts, "; ", LONGEST_LIST, list(explaining))
-        yield Caveat("settings-differ", "warning", listed)
+        note = _listed("settings-differ", texts, "; ", LONGEST_LIST, list(explaining))
+        yield Caveat("settings-differ", "warning", (note,))
     if "compiler" in explaining:
         yield from _of_compiling(systems)
     if others:
@@ -266,15 +252,23 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
         for title, values in others.items():
             text = f"{title} ({_versus(values)})"
             shown.append(text if len(text) <= LONGEST_NOTE else title)
-        listed = _brief_list(shown, ", ", LONGEST_NOTE, list(others))
-        yield Caveat("configuration-differs", "info", f"settings differ: {listed}")
+        note = _listed("configuration-differs", shown, ", ", LONGEST_NOTE, list(others))
+        yield Caveat("configuration-differs", "info", (note,))
     unknown = set()
     for pair in pairs:
         for entry in pair.config_diff.of("unknown"):
             unknown.add(entry.title)
     if unknown:
-        text = f"{counted(len(unknown), 'setting')} not reported by every system"
-        yield Caveat("not-reported", "info", text)
+        note = Note("not-reported", {"settings": len(unknown)})
+        yield Caveat("not-reported", "info", (note,))
+
+
+def shown_settings(note: Note) -> set[str]:
+    """Return the settings whose values a note on what differs shows; nothing for any other note."""
+    shown = note.fields.get("shown")
+    if note.code == "settings-differ" and isinstance(shown, tuple):
+        return set(map(str, shown))
+    return set()
 
 
 def _of_compiling(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
@@ -286,11 +280,9 @@ def _of_compiling(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             if isinstance(time, float):
                 times.append(time)
     if times:
-        seconds = f"{min(times):.1f}"
-        if max(times) > min(times):
-            seconds += f" to {max(times):.1f}"
-        text = f"compiling took {seconds} s before the first step; no speed includes it"
-        yield Caveat("compile-time", "info", text)
+        most = max(times) if max(times) > min(times) else None
+        note = Note("compile-time", {"least": min(times), "most": most})
+        yield Caveat("compile-time", "info", (note,))
 
 
 def _versus(values: dict[int, str]) -> str:
@@ -313,11 +305,16 @@ def _apart(first: str, second: str) -> tuple[str, str]:
     return plain(first, LONGEST_VALUE), plain(second, LONGEST_VALUE)
 
 
-def _brief_list(texts: Sequence[str], by: str, longest: int, titles: Sequence[str]) -> str:
-    """Join as many texts as fit, and the titles of the others."""
+def _listed(code: str, texts: Sequence[str], by: str, longest: int, titles: Sequence[str]) -> Note:
+    """Return a note with as many texts as fit, and the titles of the others; `shown` are those of
+    the first.
+    """
     shown = list(texts[:1])
     for text in texts[1:]:
         if len(by.join([*shown, text])) > longest:
-            return f"{by.join(shown)}{by}also {', '.join(titles[len(shown) :])}"
+            break
         shown.append(text)
-    return by.join(shown)
+    settings = by.join(shown)
+    if len(shown) < len(titles):
+        settings += f"{by}also {', '.join(titles[len(shown) :])}"
+    return Note(code, {"settings": settings, "shown": tuple(titles[: len(shown)])})

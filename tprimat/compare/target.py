@@ -19,8 +19,9 @@ from tprimat.analysis.run_account import account_of
 from tprimat.checks.training import MOCK_LOSSES, synthetic_data
 from tprimat.compare.result import Pair, RunResult, SystemResult
 from tprimat.compare.speedup import within
+from tprimat.notes import Note, about
 from tprimat.results.account import PARTS
-from tprimat.results.run import Run, sentences
+from tprimat.results.run import Run
 
 RUNS = {"llama2_70b_lora": 10, "llama31_8b": 10, "gpt3": 3, "llama31_405b": 3}
 """Runs of a submission."""
@@ -73,7 +74,7 @@ class Target:
     mean: Need
     scaling: float | None = None
     official_minutes: float | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     is_to_target: bool = True
 
 
@@ -85,13 +86,13 @@ class TargetRatio:
         factors: by name, above 1 if the system needs less, with 95 % intervals if there are some.
             `time` is the product of `speed`, `samples` and `rest`, and `official` that of `time`
             and `normalisation`.
-        reason: why there are none, or that of the time alone; None if there are.
+        reasons: why there are none, or that of the time alone; empty if there are.
         notes: what they don't mean.
     """
 
     factors: Mapping[str, Value]
-    reason: str | None = None
-    notes: tuple[str, ...] = ()
+    reasons: tuple[Note, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 def target(system: SystemResult, loss: float | None = None) -> Target | None:
@@ -111,10 +112,9 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     if not reached:
         return None
     failed = len(needs) - len(reached)
+    notes = []
     if failed:
-        notes = [f"{failed} of {len(needs)} runs did not reach the target"]
-    else:
-        notes = []
+        notes.append(Note("target-missed", {"failed": failed, "runs": len(needs)}))
     if loss is not None:
         return Target(loss, tuple(needs), tuple(reached), _mean(reached), notes=tuple(notes))
     expected = RUNS.get(name or "", 0)
@@ -122,17 +122,16 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     is_official = is_olympic and len(needs) == expected
     if not is_official:
         if expected:
-            asked = f"{expected} runs, of which one may fail"
+            notes.append(Note("score-of-other-runs", {"needed": expected, "runs": len(needs)}))
         else:
-            asked = "a number of runs that is unknown here"
-        notes.append(f"no official score: MLPerf's needs {asked}; these are {len(needs)}")
+            notes.append(Note("score-of-unknown-runs", {"runs": len(needs)}))
     factors = set()
     for result in results:
         factors.add(result.run.native_metrics.get("scaling_factor"))
     known = factors.pop() if len(factors) == 1 else None
     scaling = known if isinstance(known, float) else None
     if scaling is None:
-        notes.append("normalization unknown: no scaling.json next to the logs; counted as 1")
+        notes.append(Note("normalization-unknown"))
     counted = tuple(reached[1 : len(needs) - 1] if is_olympic else reached)
     mean = _mean(counted)
     official = None
@@ -150,16 +149,16 @@ def ratio(
     one = target(baseline, loss)
     other = target(system, loss)
     if loss is not None and (reason := _unlike_losses(baseline.run, system.run)):
-        return TargetRatio({}, reason)
+        return TargetRatio({}, (reason,))
     if one is None or other is None:
         if loss is None:
             return None
-        return TargetRatio({}, f"not both reach a loss of {loss:g}")
+        return TargetRatio({}, (Note("loss-not-reached", {"loss": loss}),))
     runs = baseline.run, system.run
     names = map(benchmark, runs)
     targets = [run.native_metrics.get("target_accuracy") for run in runs]
     if loss is None and (len(set(names)) > 1 or (None not in targets and targets[0] != targets[1])):
-        return TargetRatio({}, "their benchmarks or targets differ")
+        return TargetRatio({}, (Note("targets-differ"),))
     error = within(baseline.valid_runs, system.valid_runs)
     factors = _factors(one, other, _PARTS if loss is None else _LOSS_PARTS, error)
     if loss is None:
@@ -169,7 +168,7 @@ def ratio(
     notes = []
     for each, of in ((system, other), (baseline, one)):
         for note in of.notes:
-            notes.append(f"{each.name}: {note}")
+            notes.append(about(each.name, note))
     return TargetRatio(factors, notes=tuple(notes))
 
 
@@ -180,9 +179,7 @@ def spent(system: SystemResult) -> Target | None:
     needs = tuple(_spent(run) for run in system.runs)
     known = tuple(filter(None, needs))
     is_live = any(result.run.source and result.run.source.kind == "live" for result in system.runs)
-    notes = (
-        "wall time begins with the recording: starting the process and imports are not included",
-    ) * is_live
+    notes = (Note("recording-begins-late"),) * is_live
     return target(system) or (
         Target(None, needs, known, _mean(known), notes=notes, is_to_target=False) if known else None
     )
@@ -198,16 +195,13 @@ def times(pair: Pair, loss: float | None = None) -> TargetRatio | None:
     if found is not None or one is None or other is None:
         return found
     if pair.ratio is None or one.is_to_target or other.is_to_target:
-        return TargetRatio({}, pair.reason or "not both have a target")
+        return TargetRatio({}, pair.reasons or (Note("target-of-one"),))
     if one.mean.get("steps") != other.mean.get("steps"):
-        return TargetRatio({}, "no target, and their numbers of steps differ")
+        return TargetRatio({}, (Note("steps-without-target"),))
     factors = _factors(one, other, _PARTS, within(pair.baseline.valid_runs, pair.system.valid_runs))
     runs = zip((*pair.baseline.runs, *pair.system.runs), (*one.runs, *other.runs), strict=True)
     if any(_is_unclear(result.run, need or {}) for result, need in runs):
-        return TargetRatio(
-            {"time": factors["time"]},
-            "no speed and samples: much of the time is warm-up or unknown",
-        )
+        return TargetRatio({"time": factors["time"]}, (Note("time-unexplained"),))
     return TargetRatio(factors)
 
 
@@ -322,7 +316,7 @@ def _to_loss(result: RunResult, loss: float) -> Need | None:
     return None
 
 
-def _unlike_losses(one: Run, other: Run) -> str | None:
+def _unlike_losses(one: Run, other: Run) -> Note | None:
     """Return why a loss of one run isn't the same quality as that of another; None if data and
     vocabulary agree.
     """
@@ -331,19 +325,18 @@ def _unlike_losses(one: Run, other: Run) -> str | None:
     for run in (one, other):
         synthetic = synthetic_data(run)
         if synthetic is not None and synthetic.code in MOCK_LOSSES:
-            return sentences([synthetic])[0]
+            return synthetic
     digests = (one.data.digest, other.data.digest)
     kinds = (one.data.kind, other.data.kind)
     if None not in digests and digests[0] != digests[1]:
-        return "different data (checksums differ)"
+        return Note("data-differs")
     if None in digests and (None in kinds or kinds[0] != kinds[1]):
-        return f"the data is {kinds[0] or 'unknown'} and {kinds[1] or 'unknown'}"
+        known = {"first": kinds[0] or "unknown", "second": kinds[1] or "unknown"}
+        return Note("data-of-kinds", known)
     sizes = []
     for run in (one, other):
         sizes.append(shape.vocab_size if (shape := flops.model_shape(run)[0]) else None)
     if sizes[0] != sizes[1] or (None in sizes and None in digests):
-        return (
-            f"the vocabulary has {sizes[0] or 'an unknown number of'} and"
-            f" {sizes[1] or 'an unknown number of'} tokens"
-        )
+        first, second = (size or "an unknown number of" for size in sizes)
+        return Note("vocabularies-differ", {"first": first, "second": second})
     return None

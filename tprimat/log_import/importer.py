@@ -14,13 +14,19 @@ from tprimat.errors import UnreadableError
 from tprimat.log_import import attempts
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.sources import PROCESS, LogSource, Outcome
-from tprimat.log_import.unread import TWIN, SkippedFile
+from tprimat.log_import.unread import NotRead, SkippedFile
+from tprimat.notes import TWIN
 from tprimat.read import merge
 from tprimat.results.result_file import readable
 from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.store.naming import file_name
 from tprimat.text import plain
+
+_TWIN = "counted once, as another log of the training in"
+"""Why a log is skipped whose name doesn't say that it is of another process: repetitions are never
+as alike.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +59,7 @@ class LogImport:
     ) -> None:
         self.results: list[ImportedResult] = []
         self.skipped: list[SkippedFile] = []
-        self.errors: list[tuple[str, str | None, str]] = []
+        self.errors: list[NotRead] = []
         self._directory = directory
         self._label = label
         self._on_result = on_result
@@ -75,8 +81,8 @@ class LogImport:
         if source.named:
             self.errors.append(outcome)
         else:
-            path, _, reason = outcome[0].partition(": ")
-            self.skipped.append(SkippedFile(title, reason if title in path else outcome[0]))
+            reason = outcome.reason if title in outcome.place else outcome.problem
+            self.skipped.append(SkippedFile(title, reason))
 
     def save(self) -> None:
         """Save the runs collected from one directory."""
@@ -160,9 +166,11 @@ def merged(
         run = merge.fill_gaps(first.run, second.run, plain(Path(second.title).name, 80))
         kept[kept_at] = dataclasses.replace(same, run=run, notes=(*same.notes, *training.notes))
         reason = f"same run as {same.title}; missing fields were merged"
+        kind = ""
         if not (same.structured or PROCESS.sub("", same.title) == name):
-            reason = f"{TWIN} {same.title}"
-        skipped.append(SkippedFile(training.title, reason))
+            reason = f"{_TWIN} {same.title}"
+            kind = TWIN
+        skipped.append(SkippedFile(training.title, reason, kind))
     return [kept[index] for index in sorted(kept)]
 
 

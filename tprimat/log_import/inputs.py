@@ -158,7 +158,7 @@ class Log:
                 hint = "unpack it, and name the log"
                 problem = f"can't be unpacked: {self.cut}"
                 raise UnreadableError(
-                    self.name, problem, hint=hint, heading="unreadable-file"
+                    self.name, problem, hint=hint, heading="unreadable-file", is_lost=True
                 ) from error
         # What was left belongs to the file all the same: its hash is of all of it.
         while raw.read(CHUNK):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,18 +11,12 @@ from tprimat.log_import.bundle_names import log_names, names_a_bundle
 from tprimat.log_import.given import NOTHING_GIVEN, GivenValues, completed
 from tprimat.log_import.loaded import Inputs, has_pseudonym, moved
 from tprimat.log_import.named import STANDARD_INPUT, apart, named_files, read_small, selected
+from tprimat.notes import LOST, NO_RESULT, Note, skipped, with_texts
 from tprimat.redaction import shown_paths
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.store import store
 from tprimat.store.history import files_below
-
-LOST = re.compile(
-    r"skipped: .{1,9999}?: (?:not valid JSON: Input data was truncated|written by a newer|this"
-    r" result can't be loaded|"
-    r"can't be read|can't be unpacked|the process that read it was killed|this is .{1,200}, but)"
-)
-"""In the notes on files of a directory that are results or logs, and can't be loaded."""
 
 
 def load(
@@ -77,10 +70,18 @@ def load(
     every = {file.name: file for file in inputs.files}.values()
     inputs.files = _told_apart(list(_without_evidence(every, inputs)))
     # A file that is no result may have been read as a log.
-    logs_read = tuple(f"skipped: {name}: not" for name in inputs.logs)
-    inputs.notes = [note for note in inputs.notes if not note.startswith(logs_read)]
-    inputs.notes += [f"not read: {error.problem}" for error in inputs.errors]
+    inputs.notes = [note for note in inputs.notes if not _is_read_as_log(note, inputs.logs)]
+    for failed in inputs.errors:
+        inputs.notes.append(Note("not-read", {"problem": failed.problem}))
     return inputs
+
+
+def _is_read_as_log(note: Note, logs: Collection[str]) -> bool:
+    """Return whether a note says of a log that it is no result."""
+    files = note.fields.get("files")
+    if note.fields.get("kind") not in (NO_RESULT, LOST) or not isinstance(files, tuple):
+        return False
+    return all(file in logs for file in files)
 
 
 def keys(run: Run, *, is_packed: bool) -> set[tuple[object, ...]]:
@@ -113,7 +114,7 @@ def _without_evidence(files: Iterable[Loaded], inputs: Inputs) -> Iterator[Loade
             if file.name not in inputs.logs or not keys(run, is_packed=is_packed) & made:
                 runs.append(run)
         if len(runs) < len(file.runs):
-            inputs.notes.append(f"skipped: {file.name}: a result was made of it")
+            inputs.notes.append(skipped(file.name, "a result was made of it"))
         if runs:
             yield dataclasses.replace(file, runs=tuple(runs))
 
@@ -164,7 +165,9 @@ def _results(
         inputs.errors.append(error)
         return []
     # Beside logs, a JSON that isn't a result may be anything.
-    inputs.notes += notes if results else filter(LOST.match, notes)
+    for note in notes:
+        if results or note.fields.get("kind") == LOST:
+            inputs.notes.append(note)
     return [inputs.hidden(_completed(file, given), are_results=True) for file in results] or None
 
 
@@ -211,7 +214,7 @@ def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) 
     except UnreadableError as error:
         inputs.errors.append(error)
         return []
-    inputs.notes += map(named, unpacked.notes)
+    inputs.notes += [with_texts(note, named) for note in unpacked.notes]
     if not unpacked.files:
         inputs.errors.append(
             UnreadableError(path, "no results or logs in it", heading="not-a-result")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tprimat.errors import ExitStatus, TensorPrimatError, most_severe
+from tprimat.notes import Note
 from tprimat.redaction import PSEUDONYM
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -27,11 +28,11 @@ class Inputs:
     """
 
     files: list[Loaded] = dataclasses.field(default_factory=list)
-    notes: list[str] = dataclasses.field(default_factory=list)
+    notes: list[Note] = dataclasses.field(default_factory=list)
     errors: list[TensorPrimatError] = dataclasses.field(default_factory=list)
     hides: bool = True
     logs: set[str] = dataclasses.field(default_factory=set)
-    unread: list[tuple[set[str], str]] = dataclasses.field(default_factory=list)
+    unread: list[tuple[set[str], Note]] = dataclasses.field(default_factory=list)
 
     def status(self, status: ExitStatus) -> ExitStatus:
         """Return the exit status of a command that would exit with `status` had all names been

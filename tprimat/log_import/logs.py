@@ -10,15 +10,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tprimat.errors import UsageError
-from tprimat.log_import import importer, sources, unread
+from tprimat.log_import import importer, sources
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.given import GivenValues
 from tprimat.log_import.inputs import Log
 from tprimat.log_import.loaded import Inputs, moved
 from tprimat.log_import.sources import LogSource
+from tprimat.log_import.unread import LOGS_UNREAD, NotRead
+from tprimat.notes import DESCRIPTION, LOST, RESULT, Note, skipped
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
-from tprimat.text import counted, runnable
+from tprimat.text import runnable
 
 _OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
 """How the name of a log or trace of benchmark.py ends."""
@@ -42,12 +44,12 @@ def load(
     """Add the runs of the logs in files and directories to the inputs; with results beside them,
     only of those logs that no result was read from.
     """
-    logs, skipped, errors = sources.log_sources(names, {file.name for file in beside})
+    logs, left_out, errors = sources.log_sources(names, {file.name for file in beside})
     # A result that can't be loaded has a note with its reason.
-    skipped = [item for item in skipped if item.reason != unread.RESULT]
+    left_out = [file for file in left_out if file.kind != RESULT]
     inputs.errors += errors
     if beside:
-        skipped = []
+        left_out = []
         live = []
         for file in beside:
             for run in file.runs:
@@ -62,11 +64,13 @@ def load(
         if isinstance(outcome, list):
             groups.setdefault(source.group, []).extend(outcome)
         elif source.named:
-            inputs.errors.append(UsageError(outcome[0], hint=outcome[1], heading=outcome[2]))
+            error = UsageError(outcome.problem, hint=outcome.hint, heading=outcome.heading)
+            inputs.errors.append(error)
         else:
-            inputs.notes.append(f"skipped: {outcome[0]}")
+            kind = LOST if outcome.is_lost else ""
+            inputs.notes.append(skipped(outcome.place, outcome.reason, kind))
     for runs in groups.values():
-        merged = importer.merged(runs, skipped)
+        merged = importer.merged(runs, left_out)
         of_title: dict[str, list[Run]] = {}
         for item in merged:
             of_title.setdefault(item.title, []).append(item.run)
@@ -74,18 +78,16 @@ def load(
             hashes = [file.sha256 for run in of_log for file in run.source_files]
             inputs.logs.add(title)
             inputs.files.append(inputs.hidden(Loaded(title, hashes[0] or "", tuple(of_log))))
-    paths: dict[str, list[str]] = {}
-    for left_out in skipped:
-        paths.setdefault(left_out.reason, []).append(left_out.path)
-    for reason, (first, *more) in paths.items():
-        if more:
-            text = f"{first} and {len(more)} more: {reason}"
-        else:
-            text = f"{first}: {reason}"
-        # The description of a system is used: its logs have what it says.
-        if reason != unread.MLPERF_SYSTEM:
-            text = f"skipped: {text}"
-        inputs.notes.append(text)
+    paths: dict[tuple[str, str], list[str]] = {}
+    for unused in left_out:
+        paths.setdefault((unused.reason, unused.kind), []).append(unused.path)
+    for (reason, kind), (first, *more) in paths.items():
+        shown = f"{first} and {len(more)} more" if more else first
+        note = skipped(shown, reason, kind)
+        if kind == DESCRIPTION:
+            # It is used: its logs have what it says.
+            note = Note("read-with-logs", {"file": shown, "why": reason})
+        inputs.notes.append(note)
 
 
 def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[LogSource]:
@@ -125,14 +127,14 @@ def _without_own(logs: list[LogSource], live: Sequence[Loaded]) -> list[LogSourc
     return others
 
 
-def _how_to_read(logs: Sequence[LogSource], names: Sequence[str]) -> str:
+def _how_to_read(logs: Sequence[LogSource], names: Sequence[str]) -> Note:
     """Return how many logs are left unread, and the command that compares them too."""
     paths = [Path(log.paths[0]) for log in logs]
     patterns = list(dict.fromkeys(f"{path.parent}/*{path.suffix}" for path in paths))
     rest = " …" if len(patterns) > MOST_PATTERNS else ""
     words = shlex.join([*names, *patterns[:MOST_PATTERNS]])
     command = runnable(f"./compare_results.py {words}{rest}")
-    return f"{counted(len(logs), 'file')} {unread.UNREAD}; to compare the logs too: {command}"
+    return Note(LOGS_UNREAD, {"logs": len(logs), "command": command})
 
 
 def _digest(path: str) -> str | None:
@@ -144,8 +146,8 @@ def _digest(path: str) -> str | None:
 
 def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> sources.Outcome:
     """Return what was read from a source, or why nothing was, with other names of files."""
-    if isinstance(outcome, tuple):
-        return named(outcome[0]), *outcome[1:]
+    if isinstance(outcome, NotRead):
+        return outcome._replace(problem=named(outcome.problem), place=named(outcome.place))
     trainings = []
     for training in outcome:
         run = moved(training.run, named)

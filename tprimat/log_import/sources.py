@@ -37,7 +37,8 @@ from tprimat.log_import.extract import ImportedRun, imported, with_start
 from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
 from tprimat.log_import.inputs import Chunks, Log, is_handed_over
 from tprimat.log_import.named import STANDARD_INPUT, read_small
-from tprimat.log_import.unread import MLPERF_SYSTEM, NO_LOG_BY_NAME, RESULT, SkippedFile
+from tprimat.log_import.unread import NotRead, SkippedFile
+from tprimat.notes import DESCRIPTION, LOST, NO_LOG, RESULT
 from tprimat.read import mapped
 from tprimat.read.parsing.headings import headings
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile
@@ -110,10 +111,8 @@ class LogSource:
         return f"{Path(self.paths[0]).parent}/ ({len(self.paths)} files)"
 
 
-Outcome = list[ImportedRun] | tuple[str, str | None, str]
-"""What was read from a source: its runs; or why there are none, a hint, and the heading of
-docs/troubleshooting.md.
-"""
+Outcome = list[ImportedRun] | NotRead
+"""What was read from a source: its runs; or why there are none."""
 
 
 def log_sources(
@@ -131,7 +130,8 @@ def log_sources(
     visited = set()
 
     def skip(error: OSError) -> None:
-        skipped.append(SkippedFile(str(error.filename), f"can't be read: {error.strerror}"))
+        why = f"can't be read: {error.strerror}"
+        skipped.append(SkippedFile(str(error.filename), why, LOST))
 
     for name in names:
         if name == STANDARD_INPUT:
@@ -153,9 +153,9 @@ def log_sources(
             try:
                 training, source = _source(file, named=not is_folder)
             except TensorPrimatError as error:
-                reason = error.message.removeprefix(f"{file}: ")
-                if is_folder or reason == MLPERF_SYSTEM:
-                    skipped.append(SkippedFile(str(file), reason))
+                left_out = _left_out(error, file)
+                if is_folder or left_out.kind == DESCRIPTION:
+                    skipped.append(left_out)
                 else:
                     errors.append(error)
                 continue
@@ -186,9 +186,10 @@ def _source(path: Path, *, named: bool) -> tuple[object, LogSource]:
     with contextlib.closing(Log(str(path)).chunks()) as chunks:
         head = _head(chunks)
     file_format = read.file_format_of(head)
-    reason = _why_no_log(path, head) if file_format is None else None
-    if reason and (reason == MLPERF_SYSTEM or not named):
-        raise _no_log(path, reason)
+    left_out = _why_no_log(path, head) if file_format is None else None
+    # A description is no source, whether a directory holds it or the user names it.
+    if left_out and (left_out.kind == DESCRIPTION or not named):
+        raise _LeftOutError(left_out)
     group = PROCESS.sub("", re.sub(r"[\\/](?:checkpoint-\d+|files)$", "", str(path.parent)))
     source = LogSource((str(path),), group, named, status.st_size)
     if file_format is None or file_format.together is None:
@@ -206,31 +207,52 @@ def _head(chunks: Iterable[bytes]) -> bytes:
     return head
 
 
-def _no_log(path: object, reason: str) -> UnreadableError:
-    return UnreadableError(path, reason, heading="not-a-training-log")
+def _no_log(path: object, reason: str, *, is_lost: bool = False) -> UnreadableError:
+    return UnreadableError(path, reason, heading="not-a-training-log", is_lost=is_lost)
 
 
-def _why_no_log(path: Path, head: bytes) -> str | None:
+class _LeftOutError(UnreadableError):
+    """A file is no log."""
+
+    def __init__(self, file: SkippedFile) -> None:
+        super().__init__(file.path, file.reason, heading="not-a-training-log")
+        self.kind = file.kind
+
+
+def _left_out(error: TensorPrimatError, file: Path) -> SkippedFile:
+    """Return a file that is skipped for an error."""
+    if not isinstance(error, UnreadableError):
+        return SkippedFile(str(file), error.message)
+    kind = LOST if error.is_lost else ""
+    if isinstance(error, _LeftOutError):
+        kind = error.kind
+    return SkippedFile(str(file), error.reason, kind)
+
+
+def _why_no_log(path: Path, head: bytes) -> SkippedFile | None:
     """Return why a file in a directory is no log; None if it may be one."""
+    name = str(path)
     if not head:
-        return "is empty"
+        return SkippedFile(name, "is empty")
     first = head.lstrip()[:1]
     if store.is_result(head):
-        return RESULT
+        return SkippedFile(name, "already a result; pass it to compare_results.py", RESULT)
     if first == b"{" and any(
         sign in head for sign in (b'"accelerator_model_name"', b'"scaling_factor"')
     ):
-        return MLPERF_SYSTEM
+        why = "part of an MLPerf submission, read with the logs that it belongs to"
+        return SkippedFile(name, why, DESCRIPTION)
     if first == b"[" and path.suffix == ".json":
-        return "JSON, but not a result or log"
+        return SkippedFile(name, "JSON, but not a result or log")
     # UTF-16 has a NUL in every other byte and says so with its mark.
     is_utf_16 = head.startswith((b"\xff\xfe", b"\xfe\xff"))
     if not is_utf_16 and (
         head.count(0) > len(head) // 3 or is_binary(head[:200].decode(errors="replace"))
     ):
-        return "a binary file, such as an image, not a log"
+        return SkippedFile(name, "a binary file, such as an image, not a log")
     if _CODE.search(path.name):
-        return NO_LOG_BY_NAME
+        why = "not a log by its name: name it explicitly to import it"
+        return SkippedFile(name, why, NO_LOG)
     return None
 
 
@@ -303,7 +325,7 @@ def _finished(
         return source, future.result()
     except BrokenProcessPool:
         problem = f"{source.title}: the process that read it was killed (possibly out of memory)"
-        return source, (problem, None, "unreadable-file")
+        return source, NotRead(problem, None, "unreadable-file", source.title, is_lost=True)
 
 
 def read_source(source: LogSource, given: GivenValues = NOTHING_GIVEN) -> Outcome:
@@ -317,14 +339,22 @@ def read_source(source: LogSource, given: GivenValues = NOTHING_GIVEN) -> Outcom
             runs = [dataclasses.replace(result, run=going_on(result.run)) for result in runs]
         return runs
     except TensorPrimatError as error:
-        return error.problem, error.hint, error.heading
+        return _not_read(error, source)
     except ModuleNotFoundError as error:
         if (error.name or "tprimat").startswith("tprimat"):
             raise
-        missing = missing_package(str(error.name), INSTALL_ANALYSIS, source.title)
-        return missing.problem, missing.hint, missing.heading
+        return _not_read(missing_package(str(error.name), INSTALL_ANALYSIS, source.title), source)
     except MemoryError as error:
-        return unreadable(source.title, error).problem, None, "unreadable-file"
+        return _not_read(unreadable(source.title, error), source)
+
+
+def _not_read(error: TensorPrimatError, source: LogSource) -> NotRead:
+    place = source.title
+    is_lost = False
+    if isinstance(error, UnreadableError):
+        place = error.place
+        is_lost = error.is_lost
+    return NotRead(error.problem, error.hint, error.heading, place, is_lost)
 
 
 def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
@@ -361,7 +391,8 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
         try:
             parsed_logs = file_format.read(files, beside)
         except ValueError as error:
-            raise _no_log(source.title, f"this is {file_format.looks_for}, but {error}") from error
+            why = f"this is {file_format.looks_for}, but {error}"
+            raise _no_log(source.title, why, is_lost=True) from error
     trainings = []
     for parsed in parsed_logs:
         trainings.append(imported(source.title, parsed, logs, given, structured=True))

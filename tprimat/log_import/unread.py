@@ -1,30 +1,41 @@
-"""Files that are left unread or count once, and the words for why."""
+"""Files that are left unread or count once, and why."""
 
 from __future__ import annotations
 
 import dataclasses
+from typing import NamedTuple
 
 
 @dataclasses.dataclass(frozen=True)
 class SkippedFile:
-    """A skipped file, and why."""
+    """A skipped file, and why, with the kind that tprimat.notes has for it."""
 
     path: str
     reason: str
+    kind: str = ""
 
 
-RESULT = "already a result; pass it to compare_results.py"
-"""Why such a file is no log."""
+class NotRead(NamedTuple):
+    """Why a source has no runs.
 
-NO_LOG_BY_NAME = "not a log by its name: name it explicitly to import it"
+    Attributes:
+        hint: one action that helps; None if none does.
+        heading: of docs/troubleshooting.md.
+        place: the file, with which the problem begins if it names one.
+        is_lost: whether it is a log all the same.
+    """
 
-MLPERF_SYSTEM = "part of an MLPerf submission, read with the logs that it belongs to"
-"""Why such a file is no source, whether a directory holds it or the user names it."""
+    problem: str
+    hint: str | None
+    heading: str
+    place: str
+    is_lost: bool = False
 
-TWIN = "counted once, as another log of the training in"
-"""Why a log is skipped whose name doesn't say that it is of another process: repetitions are never
-as alike.
-"""
+    @property
+    def reason(self) -> str:
+        """The problem without the place."""
+        return self.problem.removeprefix(f"{self.place}: ")
 
-UNREAD = "skipped, possibly logs of a training script with results here"
-"""In the note on skipped logs."""
+
+LOGS_UNREAD = "logs-unread"
+"""The code of the note on skipped logs."""

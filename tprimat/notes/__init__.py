@@ -7,7 +7,7 @@ sentence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -39,6 +39,65 @@ class Note(msgspec.Struct, frozen=True):
     def __hash__(self) -> int:
         """Return a hash: a dictionary has none of its own."""
         return hash((self.code, frozenset(self.fields.items())))
+
+
+def about(system: str, note: Note) -> Note:
+    """Return a note as one of the system of this name."""
+    return Note(note.code, {**note.fields, SYSTEM: system})
+
+
+def add_name(named: list[tuple[Note, list[str]]], note: Note, name: str) -> None:
+    """Add a name to those of an equal note, or the note with it."""
+    for other, names in named:
+        if other == note:
+            names.append(name)
+            return
+    named.append((note, [name]))
+
+
+def with_texts(note: Note, change: Callable[[str], str]) -> Note:
+    """Return a note with its texts changed, such as the names of files in it."""
+    fields: dict[str, NoteValue] = {}
+    for name, value in note.fields.items():
+        if isinstance(value, str):
+            value = change(value)
+        elif isinstance(value, tuple):
+            value = tuple(change(part) if isinstance(part, str) else part for part in value)
+        fields[name] = value
+    return Note(note.code, fields)
+
+
+SKIPPED = "skipped"
+"""The code of the note on a file that is not used."""
+
+LOST, NO_RESULT, NO_LOG, TWIN = "lost", "no-result", "no-log", "twin"
+RESULT, DESCRIPTION = "result", "description"
+"""Kinds of skipped files: a result or a log that can't be loaded; what is no result, or by its name
+no log; another log of a training; where logs are read, a result, and what describes a system, which
+is read with its logs.
+"""
+
+
+def skipped(file: str, why: str, kind: str = "") -> Note:
+    """Return the note on a file that is not used; `file` may stand for several."""
+    return Note(SKIPPED, {"files": (file,), "why": why, "kind": kind})
+
+
+def by_reason(notes: Iterable[Note]) -> list[Note]:
+    """Return notes, with one for all files that are skipped for the same reason, first."""
+    files: dict[tuple[NoteValue, ...], list[int | float | str]] = {}
+    others = []
+    for note in notes:
+        names = note.fields.get("files")
+        if note.code == SKIPPED and isinstance(names, tuple):
+            key = (note.fields.get("why"), note.fields.get("kind"))
+            files.setdefault(key, []).extend(names)
+        else:
+            others.append(note)
+    together = []
+    for (why, kind), named in files.items():
+        together.append(Note(SKIPPED, {"files": tuple(named), "why": why, "kind": kind}))
+    return [*together, *others]
 
 
 OBSERVED = frozenset(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import re
 import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tprimat import units
@@ -25,8 +25,9 @@ ROWS = {
 """Rows by code."""
 
 
-def words(note: Note, *, briefly: bool = False) -> str:
-    """Return the sentence of a note, without a full stop; briefly: without its optional clauses.
+def words(note: Note, known: str = "", *, briefly: bool = False) -> str:
+    """Return the sentence of a note, without a full stop; without the name of the system if that is
+    known; briefly: without its optional clauses.
 
     What stands in square brackets is left out if a field in it is None or missing:
     "failed[: {cause}]" is "failed" without a cause. A note of a system that its sentence doesn't
@@ -42,10 +43,23 @@ def words(note: Note, *, briefly: bool = False) -> str:
         except (KeyError, ValueError, TypeError):
             pass
         else:
-            if SYSTEM in note.fields and f"{{{SYSTEM}" not in row.sentence:
+            is_named = note.fields.get(SYSTEM) in (None, known) or f"{{{SYSTEM}" in row.sentence
+            if not is_named:
                 text = f"{note.fields[SYSTEM]}: {text}"
             return text
     return ", ".join([note.code, *(f"{name} {value}" for name, value in note.fields.items())])
+
+
+def sentence(notes: Iterable[Note], known: str = "") -> str:
+    """Return the sentences of notes that are told together, such as those of a caveat; without the
+    name of a system that is known.
+    """
+    return "; ".join(words(note, known) for note in notes)
+
+
+def safe_sentences(notes: Iterable[Note]) -> list[str]:
+    """Return the sentence of each note as one safe line."""
+    return [plain(words(note)) for note in notes]
 
 
 _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
@@ -78,6 +92,7 @@ class _Form(string.Formatter):
 WRITTEN: Mapping[str, Callable[[Any], str]] = {
     "names": join_names,
     "each": "; ".join,
+    "listed": ", ".join,
     "versus": " vs ".join,
     "plain": plain,
     "seconds": units.seconds,

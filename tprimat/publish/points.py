@@ -19,18 +19,19 @@ from tprimat.catalog import gpus as hardware
 from tprimat.catalog import models, published
 from tprimat.catalog.published import Published, Speed
 from tprimat.compare import Loaded, SystemResult, systems_of, title_of
-from tprimat.compare.caveats import caveats, incomplete_text
+from tprimat.compare.caveats import caveats, incomplete
 from tprimat.compare.result import DOUBTFUL_SPREAD, RATE
 from tprimat.compare.systems import short_device
 from tprimat.compare.target import benchmark, target
 from tprimat.log_import.bundle_names import ENDINGS
-from tprimat.notes.catalogue import words
+from tprimat.notes import Note
+from tprimat.notes.catalogue import sentence, words
 from tprimat.publish.record import Mark, Point
 from tprimat.redaction import PSEUDONYM, redacted, shown_paths
 from tprimat.results.fields import FieldValues
 from tprimat.results.run import GpuInfo, Run
 from tprimat.store import hosts
-from tprimat.text import counted, plain
+from tprimat.text import plain
 from tprimat.units import round_figure
 
 OWN = "own results"
@@ -76,7 +77,7 @@ def published_points() -> list[Evidence]:
     return [point for point in map(_of_row, published.rows()) if point is not None]
 
 
-def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]:
+def result_points(files: Sequence[Loaded], remarks: list[Note]) -> list[Evidence]:
     """Return the systems in results and logs, each by the summary that compare makes of it.
 
     Systems without a speed are counted in the remarks.
@@ -91,12 +92,12 @@ def result_points(files: Sequence[Loaded], remarks: list[str]) -> list[Evidence]
             else:
                 missing += 1
     if missing:
-        remarks.append(f"{counted(missing, 'system')} without a valid speed: excluded")
+        remarks.append(Note("systems-without-speed", {"systems": missing}))
     return points
 
 
 def without_published(
-    own: Sequence[Evidence], others: Sequence[Evidence], remarks: list[str]
+    own: Sequence[Evidence], others: Sequence[Evidence], remarks: list[Note]
 ) -> list[Evidence]:
     """Return one's own points without published submissions that were read again, which the remarks
     count.
@@ -108,7 +109,7 @@ def without_published(
             new.append(evidence)
     again = len(own) - len(new)
     if again:
-        remarks.append(f"{counted(again, 'system')} already published: excluded")
+        remarks.append(Note("systems-published", {"systems": again}))
     return new
 
 
@@ -218,23 +219,22 @@ def _of_system(name: str | None, system: SystemResult) -> Point:
     config = system.run.training_config
     # Only a log of MLPerf says who submits; in any other result the word would be anybody's.
     submitter = run.framework_config.get("submitter") if benchmark(run) else None
+    incomplete_text = sentence(incomplete(system))
     notes = [
         run.label,
         "too short to have a steady speed" if system.is_unsettled else None,
-        incomplete_text(system),
+        incomplete_text,
     ]
-    notes += [
-        caveat.text.removeprefix(f"{system.name}: ")
-        for caveat in caveats([system], ())
-        if caveat.severity == "warning"
-    ]
+    for caveat in caveats([system], ()):
+        if caveat.severity == "warning":
+            notes.append(sentence(caveat.notes, system.name))
     if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
         notes.append(f"runs differ {system.spread:.2f}×")
     reason = None
     if system.exclusion:
         reason = words(system.exclusion.note)
     elif system.has_failed:
-        reason = incomplete_text(system)
+        reason = incomplete_text
     return Point(
         publisher=_short(f"{submitter} in MLPerf") if submitter else OWN,
         gpu=_gpu(run),

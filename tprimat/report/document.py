@@ -15,7 +15,8 @@ from tprimat.checks import Finding
 from tprimat.checks.settings import joined
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, RunResult, SystemResult
 from tprimat.compare.cost import cost, efficiencies
-from tprimat.notes.catalogue import words
+from tprimat.notes import by_reason
+from tprimat.notes.catalogue import safe_sentences, sentence, words
 from tprimat.report import (
     Sources,
     efficiency,
@@ -48,7 +49,7 @@ from tprimat.report.json_values import fields
 from tprimat.report.tables import Row
 from tprimat.report.verdict import Report
 from tprimat.results.run import Run
-from tprimat.text import by_reason, each_once, join_names, plain
+from tprimat.text import each_once, join_names, plain
 from tprimat.units import UNKNOWN
 
 LOSS = "Loss is informational; runs with different data or learning rates cannot be ranked by loss."
@@ -148,7 +149,7 @@ def sections(report: Report) -> Blocks:
     yield from of_models(_details)
     yield Heading(2, "Sources")
     yield from files(comparison)
-    yield from notes(by_reason(comparison.notes), "Notes")
+    yield from notes(safe_sentences(by_reason(comparison.notes)), "Notes")
 
 
 def _performance(comparison: Comparison, model: ModelComparison) -> Blocks:
@@ -163,7 +164,7 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Blocks:
                 metric = metrics.by_name(name)
                 more.append(tables.row_of(tables.titled(metric), _others(group, name)))
         yield from tables.explained(_grid(group, [*rows, *_known(more)]))
-    yield from notes(_by_text(model, lambda system: system.value_warnings))
+    yield from notes(_by_text(model, rates.value_warnings))
     # Without prices, a break-even is a speedup in other words, so only the leaders have one.
     pairs = list(model.pairs)
     if not comparison.prices:
@@ -300,7 +301,7 @@ def _details(model: ModelComparison) -> Blocks:
         elif group.pairs:
             yield from comparisons(group.pairs)
         yield from _runs(group)
-    yield from notes(_by_text(model, lambda system: system.run_warnings), "Warnings")
+    yield from notes(_by_text(model, rates.run_warnings), "Warnings")
     explanation = explain.of_model(model)
     if explanation is not None:
         profile = explain.document(explanation)
@@ -323,7 +324,9 @@ def evidence(comparison: Comparison) -> Blocks:
             used.append(f"{system.full_name}: {runs}")
         yield from notes(used, f"Systems, {model.title}")
         yield from check_findings(model)
-        warnings = _by_text(model, lambda system: [*system.value_warnings, *system.run_warnings])
+        warnings = _by_text(
+            model, lambda system: [*rates.value_warnings(system), *rates.run_warnings(system)]
+        )
         yield from notes(warnings, "Warnings")
 
 
@@ -375,7 +378,7 @@ def _compared(pair: Pair) -> tuple[str, list[str]]:
     ratio = pair.ratio
     names = f"{pair.system.name} vs {pair.baseline.name}"
     if ratio is None:
-        return f"{names}: not compared", [pair.reason or ""]
+        return f"{names}: not compared", [sentence(pair.reasons)]
     lines = [_CONFIGURATIONS[pair.config_diff.verdict]]
     if ratio.method:
         lines.append(verdict.METHODS[ratio.method])

@@ -42,7 +42,7 @@ def efficiency_tables(comparison: Comparison) -> list[EfficiencyTable]:
             if system.exclusion is not None:
                 reason = f"excluded: {words(system.exclusion.note)}"
             elif not system.valid_runs:
-                reason = system.why_untimed.removeprefix("has ")
+                reason = words(system.why_untimed)
             price = comparison.prices.get(system.name)
             columns = efficiencies(comparison, system)
             tables.append(EfficiencyTable(system.name, model.title, price, columns, reason))

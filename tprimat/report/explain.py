@@ -106,12 +106,12 @@ def brief(explanation: Explanation) -> str:
     """
     if work := different_work(explanation):
         return work
-    texts = reasons(explanation)
-    for text in texts:
-        if text.startswith(explanation.after.name):
+    of_systems = _reasons(explanation)
+    for name, text in of_systems:
+        if name == explanation.after.name:
             return text
-    if texts:
-        return texts[0]
+    if of_systems:
+        return of_systems[0][1]
     return headline(explanation)
 
 
@@ -165,6 +165,11 @@ def reasons(explanation: Explanation) -> list[str]:
     """Return in a sentence each where either is slower, or what limits the steps instead of GPU
     work.
     """
+    return [text for _, text in _reasons(explanation)]
+
+
+def _reasons(explanation: Explanation) -> list[tuple[str, str]]:
+    """Return these sentences, each after the name of the first system that it is about."""
     names = (explanation.before.name, explanation.after.name)
     limited: dict[Limit, list[str]] = {}
     for name, limit in zip(names, explanation.limits, strict=True):
@@ -173,7 +178,8 @@ def reasons(explanation: Explanation) -> list[str]:
     texts = []
     for limit, of in limited.items():
         share = _share(explanation, limit)
-        texts.append(f"{join_names(of)}: the GPU {CAUSES[limit]}, for {share} of the step")
+        text = f"{join_names(of)}: the GPU {CAUSES[limit]}, for {share} of the step"
+        texts.append((of[0], text))
     if "gpu" not in explanation.limits or not explanation.is_comparable:
         return texts
     least = SMALL * explanation.before.seconds
@@ -183,7 +189,7 @@ def reasons(explanation: Explanation) -> list[str]:
             if sign * bar.delta > least:
                 parts.append(f"{part_title(bar.part)} (+{ms(abs(bar.delta))} ms)")
         if parts:
-            texts.append(f"{name} is slower in {join_names(parts[:3])}")
+            texts.append((name, f"{name} is slower in {join_names(parts[:3])}"))
     return texts
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tprimat import units
 from tprimat.compare import Group, SystemResult
 from tprimat.compare.systems import device
+from tprimat.notes.catalogue import safe_sentences, sentence
 from tprimat.report import tables
 from tprimat.report.blocks import (
     DETAIL,
@@ -53,7 +54,9 @@ def document(report: Report) -> Document:
     screen.append(Heading(1, "Performance summary"))
     for answer in report.answers:
         screen += _summary(answer)
-    return Document(screen, [*details, *notes(comparison.notes, "Notes")], [*verdicts(report)])
+    return Document(
+        screen, [*details, *notes(safe_sentences(comparison.notes), "Notes")], [*verdicts(report)]
+    )
 
 
 def _differences(group: Group, title: str) -> list[Block]:
@@ -103,7 +106,9 @@ def _summary(answer: Answer) -> Blocks:
     yield Headline(verdict.headline, verdict.certainty, answer.group.title)
     yield from (Paragraph(text, DETAIL) for text in (*verdict.excluded, *_fastest(answer.group)))
     marks = list(map(mark, verdict.caveats))
-    yield from notes([caveat.text for caveat in verdict.caveats], "Caveats", marks, MOST_CAVEATS)
+    yield from notes(
+        [sentence(caveat.notes) for caveat in verdict.caveats], "Caveats", marks, MOST_CAVEATS
+    )
     if verdict.next_steps:
         yield NextSteps(verdict.next_steps)
 

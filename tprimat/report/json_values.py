@@ -17,13 +17,13 @@ from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
 from tprimat.checks import Finding
 from tprimat.compare import Comparison, Pair, SystemResult
 from tprimat.compare.cost import cost
-from tprimat.compare.regression import RegressionCheck
-from tprimat.compare.target import ratio, target
+from tprimat.compare.regression import Check, RegressionCheck
+from tprimat.compare.target import Target, TargetRatio, ratio, target
 from tprimat.notes import Note
-from tprimat.notes.catalogue import words
+from tprimat.notes.catalogue import safe_sentences, sentence, words
 from tprimat.report.blocks import Distinct
 from tprimat.report.efficiency import EfficiencyTable, efficiency_tables, micro_batches
-from tprimat.report.rates import loss_ends
+from tprimat.report.rates import loss_ends, run_warnings, value_warnings
 from tprimat.report.verdict import Answer, Report
 from tprimat.results.fields import JsonObject
 from tprimat.results.run import Run
@@ -103,7 +103,8 @@ def comparison_values(report: Report) -> JsonObject:
         "mode": comparison.mode,
         "models": models,
         "metrics": efficiency_values(efficiency_tables(comparison)),
-        "notes": [*comparison.notes, *micro_batches(comparison)],
+        "notes": [*safe_sentences(comparison.notes), *micro_batches(comparison)],
+        "note_codes": comparison.notes,
         "files": files,
     }
 
@@ -166,13 +167,34 @@ def efficiency_values(tables: Sequence[EfficiencyTable]) -> list[JsonObject]:
 
 def regression_values(found: RegressionCheck) -> JsonObject:
     """Return a regression check with all its rows."""
+    why = None
+    codes: tuple[Note, ...] = ()
+    if found.is_partial:
+        codes = (Note("file-unread"),)
+        why = sentence(codes)
+    elif check := found.first_not_passed:
+        codes = check.notes
+        why = f"{check.answer}: {sentence(codes)}"
     return {
         "status": int(found.status),
-        "keep_as_baseline": found.why_no_baseline is None,
-        "why_no_baseline": found.why_no_baseline,
-        "checks": [fields(check, *_CHECK) for check in found.checks],
+        "keep_as_baseline": why is None,
+        "why_no_baseline": why,
+        "why_no_baseline_codes": codes,
+        "checks": list(map(_check, found.checks)),
         "pairs": [_pair(None, pair) for pair in found.pairs],
-        "notes": found.notes,
+        "notes": safe_sentences(found.notes),
+        "note_codes": found.notes,
+    }
+
+
+def _check(check: Check) -> JsonObject:
+    return {
+        **fields(check, *_CHECK),
+        "text": sentence(check.notes),
+        "text_codes": check.notes,
+        **fields(check, *_VALUES),
+        "basis": words(check.basis) if check.basis else "",
+        "basis_code": check.basis,
     }
 
 
@@ -183,8 +205,9 @@ _CHECK = (
         "threshold=threshold.amount",
         "threshold_unit=threshold.unit",
         "answer",
-        "text",
     ),
+)
+_VALUES = (
     *("baseline_value=values.0", "candidate_value=values.1", "unit=threshold.metric.unit"),
     *(
         "baseline_runs=runs.0",
@@ -196,14 +219,19 @@ _CHECK = (
         "p",
         "p_adjusted",
     ),
-    *("runs_needed", "basis"),
+    "runs_needed",
 )
 
 
 def _group(comparison: Comparison, answer: Answer) -> JsonObject:
     group = answer.group
+    caveats = []
+    for caveat in answer.verdict.caveats:
+        values = fields(caveat, "code", "severity")
+        caveats.append({**values, "text": sentence(caveat.notes), "notes": caveat.notes})
     return {
         **msgspec.to_builtins(answer.verdict),
+        "caveats": caveats,
         "baseline": group.baseline.name,
         "unit": group.baseline.unit,
         "systems": [_system(comparison, system) for system in group.systems],
@@ -228,8 +256,9 @@ def _system(comparison: Comparison, system: SystemResult) -> JsonObject:
         "excluded": system.exclusion is not None,
         "order_of_runs": system.order,
         "final_loss_steps": loss_ends(system),
-        "target": target(system, comparison.options.target_loss),
-        "warnings": [*system.value_warnings, *system.run_warnings],
+        "target": _target(target(system, comparison.options.target_loss)),
+        "warnings": [*value_warnings(system), *run_warnings(system)],
+        "warning_codes": [*system.value_notes, *system.run_notes],
         "files": list(files),
         "accounts": accounts,
     }
@@ -253,16 +282,16 @@ def _pair(comparison: Comparison | None, pair: Pair) -> JsonObject:
     to_target = None
     costs = None
     if comparison is not None:
-        to_target = ratio(pair.baseline, pair.system, comparison.options.target_loss)
+        to_target = _target(ratio(pair.baseline, pair.system, comparison.options.target_loss))
         costs = cost(comparison, pair)
     return {
         **fields(pair, "baseline=baseline.name", "system=system.name"),
         "faster": faster,
         "slower": slower,
         "speedup": ratio_values,
-        **fields(
-            pair, "reason", "configurations=config_diff.verdict", "config_diff=config_diff.entries"
-        ),
+        "reason": sentence(pair.reasons) or None,
+        "reason_codes": pair.reasons,
+        **fields(pair, "configurations=config_diff.verdict", "config_diff=config_diff.entries"),
         **fields(pair.training, "same_training=same"),
         **note_values("same_training_reasons", pair.training.reasons),
         **fields(pair.training, "agreeing_steps"),
@@ -270,6 +299,21 @@ def _pair(comparison: Comparison | None, pair: Pair) -> JsonObject:
         "sensitivity": dict(pair.sensitivity),
         "cost": costs and fields(costs, *_COST),
     }
+
+
+def _target(found: Target | TargetRatio | None) -> JsonObject | None:
+    if found is None:
+        return None
+    values = {
+        **msgspec.to_builtins(found),
+        "notes": safe_sentences(found.notes),
+        "note_codes": found.notes,
+    }
+    if isinstance(found, TargetRatio):
+        del values["reasons"]
+        values["reason"] = sentence(found.reasons) or None
+        values["reason_codes"] = found.reasons
+    return values
 
 
 _COST = (

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from tprimat import units
 from tprimat.compare import Comparison
+from tprimat.notes.catalogue import safe_sentences
 from tprimat.report import screen
 from tprimat.report.blocks import Block, Table, notes
 from tprimat.report.page.markup import Writer
@@ -20,7 +21,10 @@ MOST_NOTES = 4
 def verdicts(report: Report) -> str:
     """Return each answer with the table of its systems and its caveats."""
     return Writer().text(
-        [*screen.blocks(report.shortened(MOST_SYSTEMS)), *_remarks(report.comparison.notes)]
+        [
+            *screen.blocks(report.shortened(MOST_SYSTEMS)),
+            *_remarks(safe_sentences(report.comparison.notes)),
+        ]
     )
 
 
@@ -43,7 +47,7 @@ def systems(comparison: Comparison) -> str:
                     units.seconds(system.value(STEP_TIME)),
                 ]
             )
-    texts = list(comparison.notes)
+    texts = safe_sentences(comparison.notes)
     if len(rows) > MOST_SYSTEMS:
         texts.insert(0, counted(len(rows) - MOST_SYSTEMS, "more system"))
     return Writer().text([Table(header, rows[:MOST_SYSTEMS], right_from=2), *_remarks(texts)])

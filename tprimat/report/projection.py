@@ -10,10 +10,11 @@ from tprimat.analysis import projection as forms
 from tprimat.analysis.intervals import level
 from tprimat.analysis.projection import FAR, FORMS, LEAST, Projection
 from tprimat.compare.curves import Curve, Scaling
+from tprimat.notes.catalogue import sentence
 from tprimat.report.blocks import DETAIL, Block, Blocks, Document, Headline, Paragraph, Table, notes
 from tprimat.report.json_values import fields
 from tprimat.report.rates import rate
-from tprimat.report.scaling import process, processes, rate_title, unit_of
+from tprimat.report.scaling import process, processes, rate_title, remarks, unit_of
 from tprimat.results.fields import JsonObject
 from tprimat.text import capitalized, plain
 
@@ -86,7 +87,7 @@ def _no_projection(found: Scaling) -> Document:
     head = (
         f"No projection: no system was measured at {LEAST} GPU counts (the largest tests the model)"
     )
-    return Document([Headline(head), *notes([*texts, *found.notes], most=8)])
+    return Document([Headline(head), *notes([*texts, *remarks(found)], most=8)])
 
 
 def _rest(projection: CurveProjection, *, is_short: bool) -> Blocks:
@@ -167,7 +168,8 @@ def backtest(projection: CurveProjection) -> str:
 
 def warnings(projection: CurveProjection) -> list[str]:
     """Return what makes a projection doubtful."""
-    return [*_of_size(projection), *_of_batch(projection), *projection.curve.notes]
+    of_curve = map(sentence, projection.curve.notes)
+    return [*_of_size(projection), *_of_batch(projection), *of_curve]
 
 
 def _of_size(projection: CurveProjection) -> Iterator[str]:

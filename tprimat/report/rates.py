@@ -14,6 +14,7 @@ from tprimat.compare import RunResult, SystemResult
 from tprimat.compare.result import Unit
 from tprimat.compare.speedup import RATE as RATE
 from tprimat.compare.speedup import kind_of_device
+from tprimat.notes.catalogue import safe_sentences, words
 
 STEP_TIME = "avg_step_time_seconds"
 """The metric of a step's mean time."""
@@ -142,6 +143,23 @@ def rate(value: float | None) -> str:
     if value >= 10:
         return units.number(value, 2)
     return units.number(value, 3)
+
+
+def value_warnings(system: SystemResult) -> list[str]:
+    """Return the sentences of what bears on a system's values, each once."""
+    return list(dict.fromkeys(safe_sentences(system.value_notes)))
+
+
+def run_warnings(system: SystemResult) -> list[str]:
+    """Return the sentences of what else is known of a system's runs, each once."""
+    return list(dict.fromkeys(safe_sentences(system.run_notes)))
+
+
+def why_untimed(system: SystemResult) -> str:
+    """Return why a system has no valid step times, as the words that follow its name."""
+    note = system.why_untimed
+    has = "has " if note.code == "untimed" else ""
+    return f"{has}{words(note)}"
 
 
 def untimed(system: SystemResult) -> str:

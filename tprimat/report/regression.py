@@ -8,16 +8,24 @@ from tprimat import units
 from tprimat.analysis.intervals import level
 from tprimat.compare import Group, Pair, RunResult
 from tprimat.compare.caveats import caveats
-from tprimat.compare.regression import Answer, Check, RegressionCheck, runs_text
+from tprimat.compare.regression import (
+    MORE_OF_BASELINE,
+    MORE_OF_CANDIDATE,
+    Answer,
+    Check,
+    RegressionCheck,
+)
 from tprimat.compare.result import RATE, SAMPLES_RATE
+from tprimat.compare.setting_caveats import shown_settings
 from tprimat.compare.systems import short_device
 from tprimat.compare.threshold import LOSS
 from tprimat.errors import ExitStatus
+from tprimat.notes import SYSTEM, TEXT, Note, noted
+from tprimat.notes.catalogue import safe_sentences, sentence, words
 from tprimat.report import markdown, recommendations
 from tprimat.report.blocks import (
     DETAIL,
     Block,
-    Distinct,
     Document,
     Heading,
     NextSteps,
@@ -25,7 +33,7 @@ from tprimat.report.blocks import (
     Table,
     notes,
 )
-from tprimat.text import join_names, plain
+from tprimat.text import counted, plain
 
 MOST_NOTES, MOST_CAVEATS, MOST_ROWS = 2, 3, 4
 """Notes or reasons, caveats, and rows of the table, on the first screen; --verbose has all."""
@@ -58,18 +66,18 @@ def verdict(found: RegressionCheck) -> str:
     check = _lead(found)
     title = _WORDS[check.answer][0]
     if len(found.checks) == 1:
-        if check.text and check.text == check.doubt:
+        if check.doubts and check.notes == check.doubts:
             title = "Inconclusive: not every run is usable"
         if check.threshold is None or check.change is None:
             return title
-        return f"{title} ({_change(check)}, threshold {check.threshold}, {runs_text(check)})"
+        return f"{title} ({_change(check)}, threshold {check.threshold}, {_runs_text(check)})"
     alike = [other for other in found.checks if other.answer == check.answer]
     text = f"{title} ({len(alike)} of {len(found.checks)} checks)"
     if check.answer == "worse":
         for failed in found.checks:
             if failed.answer in ("implausible", "not comparable"):
                 text += f": {_change(check)}, threshold {check.threshold}"
-                return f"{text}; {_WORDS[failed.answer][1]}: {failed.text}"
+                return f"{text}; {_WORDS[failed.answer][1]}: {sentence(failed.notes)}"
     return text
 
 
@@ -114,60 +122,57 @@ def sentences(found: RegressionCheck) -> Iterator[tuple[Check, str, str]]:
             if check.answer == answer:
                 text = _where(check)
                 if check.change is not None:
-                    text += f" (threshold {check.threshold}, {runs_text(check)})"
-                yield check, title, f"{text}: {check.text}"
+                    text += f" (threshold {check.threshold}, {_runs_text(check)})"
+                yield check, title, f"{text}: {sentence(check.notes)}"
 
 
 def next_step(found: RegressionCheck) -> str:
     """Return the next step, by the check of the headline, with the commands that measured what it
     is for.
     """
-    text = _next_step(found)
+    step = advice(found)
     results: list[RunResult] = []
     for pair in found.pairs:
-        if "candidate runs" not in text:
+        if step.code != MORE_OF_CANDIDATE:
             results += pair.baseline.runs
-        if "baseline runs" not in text:
+        if step.code != MORE_OF_BASELINE:
             results += pair.system.runs
-    return recommendations.for_runs(text, results)
+    return recommendations.for_runs(words(step), results)
 
 
-def _next_step(found: RegressionCheck) -> str:
+def advice(found: RegressionCheck) -> Note:
+    """Return the next step by the check of the headline, without the commands of its runs."""
     check = _lead(found)
     pair = check.pair
     if pair is not None and check.change is not None:
         of_pair = caveats((pair.baseline, pair.system), [pair])
         if any(caveat.code == "unlike-sessions" for caveat in of_pair):
-            return "compare runs of one program only: record each in a new directory"
-    if check.advice or pair is None:
-        return check.advice
+            return Note("compare-one-program")
+    if check.advice is not None or pair is None:
+        return check.advice or Note(TEXT, {"text": ""})
     if check.answer in ("implausible", "not comparable"):
         return _mending(pair)
     if check.answer == "within":
         if found.is_partial:
-            return "pass files that can be read: not all of them could be"
-        return "keep the candidate's results as the next baseline"
+            return Note("pass-readable-files")
+        return Note("keep-as-next-baseline")
     if check.threshold and check.threshold.metric.name == LOSS:
-        return "compare the loss curves in the report: ./compare_results.py BASELINE CANDIDATE"
-    if changed := list(_changes(pair)):
-        return (
-            f"measure the baseline with the candidate's {join_names(changed)}, so that only the"
-            " program differs"
-        )
-    return (
-        "find the cause: profile both with ./benchmark.py --profile torch, then compare with"
-        " tprimat explain"
-    )
+        return Note("compare-losses")
+    if changed := tuple(_changes(pair)):
+        return Note("measure-with-changes", {"changed": changed})
+    return Note("profile-both")
 
 
-def _mending(pair: Pair) -> str:
+def _mending(pair: Pair) -> Note:
     """Return what would make two systems comparable."""
     systems = (pair.baseline, pair.system)
     for system in systems:
         if system.has_failed:
-            return f"repeat the runs of {_own_name(system.name)}: ./benchmark.py --retry-failed"
+            return Note("repeat-runs-of-system", {SYSTEM: _own_name(system.name)})
     steps = recommendations.next_steps(Group(systems, pair.baseline, (pair,), ()))
-    return next(iter(steps), "measure the same workload twice: ./benchmark.py --match RESULT")
+    if steps:
+        return Note(TEXT, {"text": steps[0]})
+    return Note("measure-same-workload")
 
 
 def document(found: RegressionCheck) -> Document:
@@ -182,11 +187,14 @@ def document(found: RegressionCheck) -> Document:
     header, *rows = _table(found)
     if rows:
         screen.append(Table(header, rows, most=MOST_ROWS))
-    bases = dict.fromkeys(check.basis for check in found.checks if check.basis)
-    screen += [Paragraph(basis, DETAIL) for basis in bases]
+    bases = noted(check.basis for check in found.checks if check.basis)
+    screen += [Paragraph(basis, DETAIL) for basis in safe_sentences(bases)]
     screen += [Paragraph(text, "warning") for text in _hints(found)]
     screen += notes(caveat_texts(found), "Caveats", "!", MOST_CAVEATS)
-    screen += [NextSteps([next_step(found)]), *notes(found.notes, "Notes", most=MOST_NOTES)]
+    screen += [
+        NextSteps([next_step(found)]),
+        *notes(safe_sentences(found.notes), "Notes", most=MOST_NOTES),
+    ]
     return Document(screen, answer=[answer])
 
 
@@ -197,8 +205,8 @@ def summary(found: RegressionCheck, command: str) -> bytes:
     ).encode()
 
 
-def _changes(matched: Pair) -> dict[str, str]:
-    """Return what changed below the program: GPU, driver, precision, each with a text that has both
+def _changes(matched: Pair) -> dict[str, Note]:
+    """Return what changed below the program: GPU, driver, precision, each with a note that has both
     values.
     """
     before = matched.baseline.gpu
@@ -207,16 +215,21 @@ def _changes(matched: Pair) -> dict[str, str]:
     for entry in matched.config_diff.of("different"):
         if entry.title in ("driver", "precision"):
             values.append((entry.title, *entry.values))
-    texts = {}
+    changed = {}
     for title, old, new in values:
         if old and new and old != new:
-            texts[title] = f"{title} changed: {old} → {new}"
-    return texts
+            changed[title] = Note("changed", {"what": title, "before": old, "after": new})
+    return changed
 
 
 def caveat_texts(found: RegressionCheck) -> list[str]:
     """Return what could explain a change, or hide one, besides the program."""
-    texts: Distinct = {}
+    return list(map(sentence, caveat_codes(found)))
+
+
+def caveat_codes(found: RegressionCheck) -> list[tuple[Note, ...]]:
+    """Return the notes of caveat_texts(), those of each text together."""
+    texts: dict[str, tuple[Note, ...]] = {}
     for check in found.checks:
         pair = check.pair
         if pair is None or check.change is None:
@@ -227,14 +240,19 @@ def caveat_texts(found: RegressionCheck) -> list[str]:
         if pair.ratio and pair.ratio.is_significant is False and not is_worse:
             untold.add("precision-unknown")
         warned = []
+        told: set[str] = set()
         for caveat in caveats((pair.baseline, pair.system), [pair]):
             if caveat.severity == "warning" and caveat.code not in untold:
-                warned.append(caveat.text)
-        for title, text in _changes(pair).items():
-            if not any(f"{title}: " in warning for warning in warned):
-                texts[text] = None
-        texts |= dict.fromkeys(warned)
-    return list(texts)
+                warned.append(caveat.notes)
+                for note in caveat.notes:
+                    told |= shown_settings(note)
+        changed = []
+        for title, note in _changes(pair).items():
+            if title not in told:
+                changed.append((note,))
+        for notes_of_text in (*changed, *warned):
+            texts.setdefault(sentence(notes_of_text), notes_of_text)
+    return list(texts.values())
 
 
 def _reasons(found: RegressionCheck, *answers: Answer, is_named: bool = False) -> Iterator[str]:
@@ -244,7 +262,8 @@ def _reasons(found: RegressionCheck, *answers: Answer, is_named: bool = False) -
     for answer in answers:
         for check in found.checks:
             if check.answer == answer:
-                yield plain(": ".join(filter(None, (_where(check, is_named=is_named), check.text))))
+                why = sentence(check.notes)
+                yield plain(": ".join(filter(None, (_where(check, is_named=is_named), why))))
 
 
 def _where(check: Check, *, is_named: bool = False) -> str:
@@ -254,6 +273,14 @@ def _where(check: Check, *, is_named: bool = False) -> str:
     if check.change is not None:
         parts.append(_change(check))
     return ", ".join(filter(None, parts))
+
+
+def _runs_text(check: Check) -> str:
+    """Return how many runs a check rests on."""
+    first, second = check.runs
+    if first == second:
+        return f"{counted(first, 'run')} each"
+    return f"{first} baseline and {second} candidate runs"
 
 
 def _change(check: Check) -> str:

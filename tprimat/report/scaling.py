@@ -8,6 +8,7 @@ from tprimat import units
 from tprimat.analysis.intervals import level
 from tprimat.compare.curves import BREAK, Crossover, Curve, Scaling, Size
 from tprimat.compare.result import Comparison, Ratio
+from tprimat.notes.catalogue import sentence, words
 from tprimat.report import tables
 from tprimat.report.blocks import (
     DETAIL,
@@ -97,8 +98,8 @@ def cautions(found: Scaling) -> list[str]:
     texts = []
     for curve in found.curves:
         names.add(curve.name)
-        for note in curve.notes:
-            texts.append((curve.name, note))
+        for told in curve.notes:
+            texts.append((curve.name, sentence(told)))
     return each_once(texts, len(names))
 
 
@@ -111,9 +112,19 @@ def prices(comparison: Comparison, found: Scaling) -> list[str]:
                 texts[f"{curve.name} {price}"] = None
     if not texts:
         return []
-    start = "prices per GPU-hour"
-    source = next((note for note in comparison.notes if note.startswith(start)), "")
-    return [f"Per GPU-hour: {', '.join(texts)}{source.removeprefix(start)}"]
+    stated = ""
+    for note in comparison.notes:
+        if note.code == "prices-given":
+            stated = f" from the command line ({note.fields['source']}, {note.fields['date']})"
+    return [f"Per GPU-hour: {', '.join(texts)}{stated}"]
+
+
+def remarks(scaling: Scaling) -> list[str]:
+    """Return what is said of systems that belong to no curve."""
+    texts = []
+    for note, why in scaling.notes:
+        texts.append(": ".join(filter(None, (words(note), sentence(why)))))
+    return texts
 
 
 def document(report: Report) -> Document:
@@ -123,10 +134,10 @@ def document(report: Report) -> Document:
     scaling = report.scaling
     assert scaling is not None
     if not scaling.curves:
-        return Document([Headline(NOTHING), *notes(scaling.notes, most=MOST_CURVES)])
+        return Document([Headline(NOTHING), *notes(remarks(scaling), most=MOST_CURVES)])
     shared = tables.shared(report.comparison)
     screen: list[Block] = []
-    details = notes(scaling.notes, "Notes")
+    details = notes(remarks(scaling), "Notes")
     answer = []
     for curve in scaling.curves:
         title = f"{curve.model.title}, {headline(curve)}"
@@ -163,7 +174,8 @@ def values(found: Scaling) -> JsonObject:
     return {
         "curves": [_curve_values(curve) for curve in found.curves],
         "crossovers": [fields(crossover, *_CROSSOVER) for crossover in found.crossovers],
-        "notes": found.notes,
+        "notes": remarks(found),
+        "note_codes": [(note, *why) for note, why in found.notes],
     }
 
 
@@ -174,7 +186,8 @@ def _curve_values(curve: Curve) -> JsonObject:
         **fields(curve, "breaks_at_gpus=breaks_at.gpus"),
         "break_below_efficiency": BREAK,
         "sizes": [_size_values(curve, size) for size in curve.sizes],
-        "notes": curve.notes,
+        "notes": list(map(sentence, curve.notes)),
+        "note_codes": curve.notes,
     }
 
 

@@ -16,8 +16,8 @@ from tprimat.compare.caveats import CODES
 from tprimat.compare.speedup import kind_of_device
 from tprimat.compare.systems import device_name
 from tprimat.notes import Note
-from tprimat.notes.catalogue import words
-from tprimat.report import explain, tables, target, verdict
+from tprimat.notes.catalogue import sentence, words
+from tprimat.report import explain, rates, tables, target, verdict
 from tprimat.report.blocks import (
     DETAIL,
     Blocks,
@@ -34,6 +34,8 @@ from tprimat.report.breakdown import breakdowns
 from tprimat.report.rates import RATE, Systems, rate_of, rate_unit
 from tprimat.report.verdict import Answer, Report, speedup_text
 from tprimat.text import counted, join_names, plain, shortened
+
+_IN_PARENTHESES = re.compile(r" [(][^()]{1,200}[)]$")
 
 MOST_EXCLUDED = 3
 MOST_CAVEATS = 4
@@ -87,21 +89,24 @@ def _brief(answer: Answer) -> str:
     leaders = group.leaders
     if leaders is not None:
         short = _short_names(group.systems)
-        certainty = answer.verdict.certainty.removesuffix(": run-to-run variation unknown")
+        certainty = answer.verdict.certainty
+        if answer.verdict.standing == "unknown" and leaders.ratio is not None:
+            certainty = verdict.measured(leaders, leaders.ratio)
         text = f"{short[leaders.system.name]} vs {short[leaders.baseline.name]} {certainty}"
         for finding in (*leaders.system.findings, *leaders.baseline.findings):
             if finding.rule == "synthetic-data" and training.is_mock(finding.note):
                 return f"{text}; probably mock data"
         return text
     if len(group.systems) > 1:
-        reason = re.sub(r" [(][^()]{1,200}[)]$", "", group.pairs[0].reason or "")
-        return f"{len(group.systems)} systems: {reason}"
+        reasons = sentence(map(verdict.in_brief, group.pairs[0].reasons))
+        # A row has no room for what stands in parentheses at the end.
+        return f"{len(group.systems)} systems: {_IN_PARENTHESES.sub('', reasons)}"
     (system,) = group.systems
     text = f"only {system.name}"
     if system.exclusion:
         return f"{text}; {words(system.exclusion.note)}"
     if system.value("avg_step_time_seconds") is None:
-        return f"{text}, which {system.why_untimed}"
+        return f"{text}, which {rates.why_untimed(system)}"
     if system.value(RATE):
         return f"{text}, {rate_of(system)} {rate_unit([system])}"
     return text
@@ -407,7 +412,7 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
     of_keys: dict[tuple[str, str], Caveat] = {}
     for answer in answers:
         for caveat in answer.verdict.caveats:
-            key = (caveat.code, caveat.text)
+            key = (caveat.code, sentence(caveat.notes))
             of_keys.setdefault(key, caveat)
             titles.setdefault(key, []).append(answer.group.title)
     ordered = list(of_keys)

@@ -23,7 +23,9 @@ from tprimat.report.rates import (
     rate,
     rate_of,
     rate_unit,
+    run_warnings,
     untimed,
+    value_warnings,
 )
 from tprimat.report.verdict import speedup_text
 from tprimat.text import counted, plain
@@ -109,9 +111,9 @@ class Footnotes:
     def __init__(self, comparison: Comparison) -> None:
         texts: list[str] = []
         for system in comparison.systems:
-            texts += system.value_warnings
+            texts += value_warnings(system)
         for system in comparison.systems:
-            texts += system.run_warnings
+            texts += run_warnings(system)
         self._numbers = {text: number for number, text in enumerate(dict.fromkeys(texts), start=1)}
 
     def numbers(self, texts: Iterable[str]) -> tuple[int, ...]:
@@ -210,7 +212,7 @@ def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
         (
             f"Throughput, {rate_unit(group.systems)}",
             RATE,
-            lambda system: Cell(_throughput(system), footnotes.numbers(system.value_warnings)),
+            lambda system: Cell(_throughput(system), footnotes.numbers(value_warnings(system))),
         )
     ]
     if any(map(_within, group.systems)):
@@ -230,7 +232,7 @@ def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
         (
             "Runs",
             "",
-            lambda system: Cell(_runs_text(system), footnotes.numbers(system.run_warnings)),
+            lambda system: Cell(_runs_text(system), footnotes.numbers(run_warnings(system))),
         ),
         ("Steady-state steps", "", _steady_of),
     ]

@@ -12,6 +12,7 @@ from tprimat.analysis.intervals import level
 from tprimat.analysis.run_account import account_of, percentiles
 from tprimat.compare import Comparison, Group, ModelComparison
 from tprimat.compare.target import Target, TargetRatio, benchmark, parts_of, spent, target, times
+from tprimat.notes.catalogue import safe_sentences, sentence
 from tprimat.report import tables
 from tprimat.report.blocks import (
     DETAIL,
@@ -81,16 +82,16 @@ def _screen(group: Group, loss: float | None, shared: str) -> Blocks:
     for name, ratio in ratios.items():
         if text := _product(ratio):
             products.append((name, text))
-    sentence = _sentence(needs)
-    if not sentence and loss is None:
-        sentence = "Wall times are unknown: no time stamps"
-    elif not sentence:
-        sentence = f"No run reaches a loss of {loss:g}"
+    answer = _sentence(needs)
+    if not answer and loss is None:
+        answer = "Wall times are unknown: no time stamps"
+    elif not answer:
+        answer = f"No run reaches a loss of {loss:g}"
     certainty = ""
     # Of two systems, the headline says which time is over which.
     if len(needs) == 2 and products:
         certainty = products[0][1]
-    yield Headline(sentence, certainty, ", ".join(filter(None, [group.title, shared])))
+    yield Headline(answer, certainty, ", ".join(filter(None, [group.title, shared])))
     if needs:
         yield _needs_table(group, needs, ratios)
     if not certainty:
@@ -99,7 +100,7 @@ def _screen(group: Group, loss: float | None, shared: str) -> Blocks:
     marks = []
     for caveat in group.caveats:
         if caveat.code in ("speed-changed", "unlike-blocks"):
-            texts.append(caveat.text)
+            texts.append(sentence(caveat.notes))
             marks.append("!")
     for text in _notes(needs, ratios):
         texts.append(text)
@@ -317,11 +318,14 @@ def _runs_used(group: Group, needs: Needs) -> Iterator[list[str]]:
 
 
 def _notes(needs: Needs, ratios: Ratios) -> list[str]:
-    texts = [f"{name}: {ratio.reason}" for name, ratio in ratios.items() if ratio.reason]
+    texts = []
+    for name, ratio in ratios.items():
+        if ratio.reasons:
+            texts.append(f"{name}: {sentence(ratio.reasons)}")
     of_systems = []
     for name, need in needs.items():
-        for note in need.notes:
-            of_systems.append((name, note))
+        for text in safe_sentences(need.notes):
+            of_systems.append((name, text))
     return texts + each_once(of_systems, len(needs) if len(needs) > 1 else 0)
 
 

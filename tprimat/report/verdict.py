@@ -11,16 +11,17 @@ from tprimat import units
 from tprimat.analysis.intervals import Method, level
 from tprimat.analysis.summary import SHORT
 from tprimat.compare import Caveat, Comparison, Group, ModelComparison, Pair, Ratio, SystemResult
-from tprimat.compare.caveats import contradictions, incomplete_text
+from tprimat.compare.caveats import contradictions, incomplete
 from tprimat.compare.cost import SAME, cost
 from tprimat.compare.curves import Scaling
 from tprimat.compare.result import DOUBTFUL_SPREAD
 from tprimat.compare.speedup import kind_of_device
-from tprimat.notes.catalogue import words
+from tprimat.notes import SYSTEM, Note
+from tprimat.notes.catalogue import safe_sentences, sentence, words
 from tprimat.report import recommendations
 from tprimat.report.blocks import Distinct
 from tprimat.report.costs import cost_sentence, percent, span
-from tprimat.report.rates import RATE, Systems, rate_of, rate_unit, work_of
+from tprimat.report.rates import RATE, Systems, rate_of, rate_unit, why_untimed, work_of
 from tprimat.results.account import Clock
 from tprimat.text import capitalized, counted, join_names, plain
 
@@ -164,7 +165,7 @@ class Report:
             comparison,
             files=tuple(file for file in comparison.files if file.name in paths),
             system_names=tuple(name for name in comparison.system_names if name in names),
-            notes=(*comparison.notes, f"{left:,} more {are} not listed; use --json for all"),
+            notes=(*comparison.notes, Note("systems-not-listed", {"systems": left, "are": are})),
         )
         answers = []
         for answer in self.answers:
@@ -266,9 +267,7 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
         certainty = f"{runs}: their time stamps settle no difference below {least}"
         return equal, f"{units.times(ratio.value)}, {certainty}", "none"
     if ratio.low is None or ratio.high is None:
-        if 1 < pair.steps[1] < SHORT:
-            runs += f" ({_steps_of(pair)} steps)"
-        certainty = f"{units.times(ratio.value)}, {runs}: run-to-run variation unknown"
+        certainty = f"{measured(pair, ratio)}: run-to-run variation unknown"
         return _ranked(group, pair, rank), certainty, "unknown"
     value, low, high = _with_bounds(ratio.value, ratio.low, ratio.high)
     kind = "prediction interval" if ratio.method == "prediction" else "CI"
@@ -279,6 +278,14 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
     if min(len(pair.system.valid_runs), len(pair.baseline.valid_runs)) == 2:
         return f"Preliminary: {headline}", certainty, "preliminary"
     return headline, certainty, "significant"
+
+
+def measured(pair: Pair, ratio: Ratio) -> str:
+    """Return the ratio of a pair without an interval, and the runs that it rests on."""
+    runs = _runs_of(pair)
+    if 1 < pair.steps[1] < SHORT:
+        runs += f" ({_steps_of(pair)} steps)"
+    return f"{units.times(ratio.value)}, {runs}"
 
 
 def _headline_unsettled(pair: Pair, times: str) -> tuple[str, str]:
@@ -337,9 +344,11 @@ def _ranked(group: Group, pair: Pair, rank: str) -> str:
     if second is not None and second.ratio is not None:
         if second.ratio.is_significant is False:
             return f"{text}; no significant difference from {second.baseline.name}"
-        gain = _gain(second.system, second.baseline, [second.ratio.value], says_per=False)
-        own = f"{pair.system.name} is "
-        text = f"{own}the fastest: {text.removeprefix(own)}; {gain.removeprefix(own)}"
+        over_baseline = _gain_over(pair.system, pair.baseline, pair.ratio.estimates)
+        over_second = _gain_over(
+            second.system, second.baseline, [second.ratio.value], says_per=False
+        )
+        text = f"{pair.system.name} is the fastest: {over_baseline}{rank}; {over_second}"
     if pair.ratio.low is None and pair.ratio.segments:
         text = f"{text}; {_changes(pair)}"
     return text
@@ -356,7 +365,11 @@ def _assumed_start(pair: Pair) -> int | None:
     return min(starts, default=None)
 
 
-def _gain(
+def _gain(system: SystemResult, baseline: SystemResult, values: Sequence[float]) -> str:
+    return f"{system.name} is {_gain_over(system, baseline, values)}"
+
+
+def _gain_over(
     system: SystemResult, baseline: SystemResult, values: Sequence[float], *, says_per: bool = True
 ) -> str:
     kind = kind_of_device((system, baseline))
@@ -364,7 +377,7 @@ def _gain(
     # Steps are those of all GPUs together.
     is_as_whole = (kind == "process" and system.count == baseline.count) or system.unit == "steps"
     per = f" per {kind}" if says_per and not is_as_whole else ""
-    return f"{system.name} is {gain(values, per)} {baseline.name}"
+    return f"{gain(values, per)} {baseline.name}"
 
 
 def gain(values: Sequence[float], per: str) -> str:
@@ -467,13 +480,13 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
     name = system.name
     step = system.value("avg_step_time_seconds")
     if step is None:
-        return f"Only one system found ({name}), which {system.why_untimed}"
+        return f"Only one system found ({name}), which {why_untimed(system)}"
     if system.exclusion is not None:
         return f"Only one system found ({name}), and it is excluded: {words(system.exclusion.note)}"
     speed = f"{units.seconds(step)} a step"
     if system.value(RATE) is not None:
         speed = f"{rate_of(system)} {rate_unit([system])}"
-    speed = ", ".join(filter(None, [speed, incomplete_text(system)]))
+    speed = ", ".join([speed, *safe_sentences(incomplete(system))])
     if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
         return (
             f"Only one system found ({name}), but its runs differ {system.spread:.2f}×; if they"
@@ -493,21 +506,50 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
     return f"Only one system found ({name}, {speed}); add a second result to compare"
 
 
+RATE_UNKNOWN = frozenset(
+    {
+        "rate-unknown",
+        "rate-without-batch",
+        "rate-contradicted",
+        "rate-without-sizes",
+        "rate-without-gpus",
+        "rate-without-times",
+    }
+)
+"""Codes of reasons that say whose rate is unknown, and why."""
+
+
 def _excluded(group: Group) -> Iterator[str]:
     """Yield why systems aren't compared, a sentence for each reason."""
     names: dict[str, list[str]] = {}
+    named = set()
     for pair in group.pairs:
         if not pair.ratio:
-            reason = pair.reason or ""
-            if len(group.pairs) > 1:
-                # The system is named before.
-                reason = reason.replace(f" of {pair.system.name} is", " is")
+            reasons = []
+            for note in pair.reasons:
+                is_own = note.fields.get(SYSTEM) == pair.system.name
+                if is_own and note.code in RATE_UNKNOWN and len(group.pairs) > 1:
+                    # The system is named before.
+                    note = Note(note.code, {**note.fields, SYSTEM: None})
+                reasons.append(note)
+            reason = sentence(reasons)
             names.setdefault(reason, []).append(pair.system.name)
+            if reasons[0].fields.get(SYSTEM) == pair.system.name:
+                named.add(reason)
     for reason, systems in names.items():
-        if reason.startswith(tuple(systems)) or len(group.systems) == 2:
+        if reason in named or len(group.systems) == 2:
             yield f"Not compared: {reason}"
         else:
             yield f"Not compared: {join_names(systems)} with {group.baseline.name}: {reason}"
+
+
+def in_brief(note: Note) -> Note:
+    """Return a reason without what explains it, for a row that has no room for that."""
+    if note.code in RATE_UNKNOWN:
+        return Note("rate-unknown", note.fields)
+    if note.code in ("shapes-differ", "untimed"):
+        return Note(note.code, {**note.fields, "conflict": None, "reason": None})
+    return note
 
 
 def speedup_text(ratio: Ratio | None) -> str:

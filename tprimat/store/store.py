@@ -23,6 +23,7 @@ from tprimat import files
 from tprimat.analysis import stats
 from tprimat.analysis.summary import Summary, rounded, summarize
 from tprimat.errors import UnreadableError
+from tprimat.notes import LOST, NO_RESULT, Note, skipped
 from tprimat.results.arguments import variant
 from tprimat.results.fields import Count
 from tprimat.results.result_file import (
@@ -107,10 +108,16 @@ def _load(path: Path) -> Loaded:
         raise files.unreadable(path, error) from error
 
 
-def _not_a_result(path: Path, why: str, line: int | None = None) -> UnreadableError:
+CUT_OFF = "Input data was truncated"
+"""What msgspec says of a file that ends too early."""
+
+
+def _not_a_result(
+    path: Path, why: str, line: int | None = None, *, is_lost: bool = False
+) -> UnreadableError:
     """Return the error about a file, with a hint if it may be a log."""
     hint = None if path.suffix == ".json" else "tprimat read FILE imports a training log"
-    return UnreadableError(path, why, line=line, heading="not-a-result", hint=hint)
+    return UnreadableError(path, why, line=line, heading="not-a-result", hint=hint, is_lost=is_lost)
 
 
 def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
@@ -131,6 +138,7 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
                 f" {SCHEMA_VERSION})",
                 heading="newer-result",
                 hint="update TensorPrimat",
+                is_lost=True,
             )
         runs = without_secrets(decode(content))
         if version == 1:
@@ -139,11 +147,12 @@ def _decoded(content: bytes, path: Path) -> tuple[Run, ...]:
     except msgspec.ValidationError as error:
         is_one = any(sign in content[:SIGNED_WITHIN] for sign in SIGNS)
         why = "this result can't be loaded" if is_one else "not a result"
-        raise _not_a_result(path, f"{why}: {_plainly(error)}") from error
+        raise _not_a_result(path, f"{why}: {_plainly(error)}", is_lost=is_one) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         position = re.search(r"byte (\d+)", str(error))
         line = content[: int(position[1])].count(b"\n") + 1 if position else None
-        raise _not_a_result(path, f"not valid JSON: {error}", line) from error
+        is_cut = str(error) == CUT_OFF
+        raise _not_a_result(path, f"not valid JSON: {error}", line, is_lost=is_cut) from error
 
 
 def _plainly(error: msgspec.ValidationError) -> str:
@@ -182,21 +191,22 @@ def _places(path: Path) -> Iterator[Path]:
     yield from sorted((path.parent / HISTORY).glob(f"{path.stem}_*.json"), reverse=True)
 
 
-def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
+def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[Note]]:
     """Read files, and directories with all below them except history/.
 
-    Return them in the order of the arguments and within a directory by name, and a warning for each
+    Return them in the order of the arguments and within a directory by name, and a note for each
     file in a directory that is neither a result nor a preflight. What vanishes from a directory
     meanwhile counts as never there. A broken file that was named itself raises UnreadableError. The
     runs' long series are packed, so that thousands of results fit into memory.
     """
     loaded: dict[str, Loaded] = {}
     shared: dict[object, object] = {}
-    warnings = []
+    notes = []
 
     def pass_over(error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):
-            warnings.append(f"skipped: {error.filename}: can't be read: {error.strerror}")
+            why = f"can't be read: {error.strerror}"
+            notes.append(skipped(str(error.filename), why, LOST))
 
     for path in paths:
         try:
@@ -214,8 +224,9 @@ def find(paths: Sequence[Path]) -> tuple[list[Loaded], list[str]]:
                 loaded.setdefault(os.path.realpath(file), _packed(_load(file), shared))
             except UnreadableError as error:
                 if os.path.lexists(file) and preflight.read(file) is None:
-                    warnings.append(f"skipped: {error.message}")
-    return list(loaded.values()), warnings
+                    kind = LOST if error.is_lost else NO_RESULT
+                    notes.append(skipped(error.place, error.reason, kind))
+    return list(loaded.values()), notes
 
 
 def _packed(file: Loaded, shared: dict[object, object]) -> Loaded:

@@ -129,9 +129,9 @@ class GrowingLogs:
                 for run in outcome:
                     runs.append(dataclasses.replace(run, title=self._named(run.title)))
             else:
-                problem = self._named(outcome[0]).removeprefix(f"{self._named(source.title)}: ")
+                problem = self._named(outcome.reason)
                 self.problem = "empty" if problem == "is empty" else problem
-                self.heading = outcome[2]
+                self.heading = outcome.heading
         runs = [*importer.merged(runs, [], ranks=False), *self._recorded()]
         runs.sort(key=self._written)
         if runs and runs[-1].run.is_live and how_ended(runs[-1].run).kind != "running":

@@ -11,7 +11,7 @@ from tprimat.analysis.summary import SegmentMetrics, Summary, summarize
 from tprimat.checks import physics
 from tprimat.checks.endings import divergence, how_ended, is_finished
 from tprimat.compare import Pair, compare
-from tprimat.notes.catalogue import words
+from tprimat.notes.catalogue import sentence, words
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 
@@ -202,7 +202,7 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
             if {side.run.label for side in sides} != {WATCHED, BASELINE}:
                 continue
             if pair.ratio is None:
-                return dataclasses.replace(state, pair_problem=pair.reason)
+                return dataclasses.replace(state, pair_problem=sentence(pair.reasons))
             if sides[0].run.label == WATCHED:
                 pair = dataclasses.replace(
                     pair, baseline=sides[1], system=sides[0], ratio=pair.ratio.inverted()
@@ -212,6 +212,8 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
                 if caveat.severity == "warning" and caveat.code not in _EVIDENT:
                     weighty.append(caveat)
             return dataclasses.replace(
-                state, pair=pair, caveats=(*state.caveats, *(caveat.text for caveat in weighty))
+                state,
+                pair=pair,
+                caveats=(*state.caveats, *(sentence(caveat.notes) for caveat in weighty)),
             )
     return dataclasses.replace(state, pair_problem="the baseline has no complete run of this model")

@@ -14,7 +14,7 @@ from tprimat.analysis.intervals import Bounds, level
 from tprimat.catalog.prices import Price
 from tprimat.compare import Caveat, Ratio, SystemResult
 from tprimat.compare.cost import PairCost, cost, efficiencies
-from tprimat.notes.catalogue import words
+from tprimat.notes.catalogue import sentence, words
 from tprimat.report import costs, screen
 from tprimat.report.blocks import Distinct, Inline, Paragraph, Strong
 from tprimat.report.page.markup import Control, Parts
@@ -338,7 +338,7 @@ def _label(caveat: Caveat) -> str:
     """
     words = caveat.code.replace("disturbed", "other-programs-were-running").split("-")
     for mark in ("; ", " (", ": ", ", "):
-        start = caveat.text.partition(mark)[0]
+        start = sentence(caveat.notes).partition(mark)[0]
         if len(start) <= LONGEST_CHIP and any(word[:5] in start for word in words):
             return capitalized(start)
     return capitalized(" ".join(words).replace("bf16", "BF16"))

@@ -13,6 +13,7 @@ from tprimat.analysis import efficiency, metrics
 from tprimat.compare import Pair, RunResult
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import is_of_blocks, over_runs
+from tprimat.notes.catalogue import sentence
 from tprimat.report.blocks import Cells, Inline, Link, Paragraph, Table, Target
 from tprimat.report.efficiency import figure as efficiency_figure
 from tprimat.report.page.markup import Control, Fold, Part, Parts
@@ -90,7 +91,7 @@ def _pair(view: View, pair: Pair, anchor: str) -> Cells:
     ]
     name = Target(f"{system.name} vs {baseline.name}", anchor)
     if pair.ratio is None:
-        return [name, units.UNKNOWN, [pair.reason or "", *links]]
+        return [name, units.UNKNOWN, [sentence(pair.reasons), *links]]
     how = (
         f"{rate(pair.system.value(RATE))} / {rate(pair.baseline.value(RATE))}"
         f" {rate_unit([pair.system, pair.baseline])}"

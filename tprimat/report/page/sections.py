@@ -11,6 +11,7 @@ from pathlib import PurePath
 
 from tprimat import units
 from tprimat.compare import Group, ModelComparison, Pair, RunResult
+from tprimat.notes.catalogue import safe_sentences
 from tprimat.report import document, explain, tables, target
 from tprimat.report.blocks import (
     Cells,
@@ -237,6 +238,6 @@ def method(view: View) -> Parts:
 
 def warnings(view: View) -> Parts:
     """Yield notes on the results as a whole, and the warnings that the tables refer to."""
-    yield from notes(view.comparison.notes)
+    yield from notes(safe_sentences(view.comparison.notes))
     if entries := view.footnotes.entries():
         yield Footnotes(entries)

@@ -233,7 +233,7 @@ def _bar(system: SystemResult, value: float | None, text: str, bounds: Bounds | 
 def why_no_rate(system: SystemResult) -> str:
     """Return why a system has no bar."""
     if system.value(STEP_TIME) is None:
-        return system.why_untimed.removeprefix("has ")
+        return words(system.why_untimed)
     if system.exclusion is not None:
         return f"excluded: {words(system.exclusion.note)}"
     return next(
