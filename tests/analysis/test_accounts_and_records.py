@@ -17,6 +17,7 @@ from tprimat.analysis.causes import cause_of_change
 from tprimat.analysis.run_account import account_of, percentiles
 from tprimat.analysis.summary import Summary
 from tprimat.notes import Note
+from tprimat.notes.catalogue import words
 from tprimat.results.account import Account, Entry, Timing
 from tprimat.results.run import PerformanceMetrics, Run, Source, Steady
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
@@ -291,7 +292,8 @@ def clocked(value, expected, first=100):
 )
 def test_the_cause_of_a_change_at_step_100(issues, interval, times, expected):
     run = a_run(telemetry=Telemetry(issues=tuple(issues), interval_seconds=interval))
-    assert cause_of_change(run, 100, *times) == expected
+    note = cause_of_change(run, 100, *times)
+    assert (note and words(note)) == expected
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,12 @@ def changing():
 THROTTLED = TelemetryIssue(code="thermal", text="GPU 3 throttled", first_step=121, last_step=240)
 
 
-@pytest.mark.parametrize(("issues", "cause"), [((), None), ((THROTTLED,), "GPU 3 throttled")])
+THROTTLING = Note(
+    "event", {"event": "thermal", "text": "GPU 3 throttled", "title": "thermal throttling"}
+)
+
+
+@pytest.mark.parametrize(("issues", "cause"), [((), None), ((THROTTLED,), THROTTLING)])
 def test_segments_with_outliers_and_causes(issues, cause):
     found = summarize(a_run(changing(), telemetry=Telemetry(issues=issues)))
     # 243 s and 375.2 s; above the median by 3 s, and by 6 and 9 s.
@@ -155,7 +160,7 @@ def test_segments_with_outliers_and_causes(issues, cause):
         cause,
     )
     assert found.segments == (first, second)
-    why = f": {cause}" if cause else ""
+    why = ": GPU 3 throttled" if cause else ""
     assert found.warnings == (f"speed changed at step 121 (2.025 s → 3.127 s){why}",)
     assert (found.assumed_start, found.unsettled, found.skipped, found.stop) == (
         None,

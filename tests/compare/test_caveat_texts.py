@@ -759,7 +759,7 @@ CAPTION = "the result may include warm-up"
             (
                 "slow-start",
                 "info",
-                (note("slow-start", steps=21),),
+                (note("slow-start-of-runs", steps=21),),
             ),
         ),
         ((with_summaries("A", {"skipped": 21, "unsettled": True}), B),),

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from made_runs import H100, MI300X, comparison, failed_run, make_run, shape
 from made_systems import result, system
-from stored_runs import note, texts_of
+from stored_runs import note, notes_of, texts_of
 
 from tprimat.analysis.efficiency import Options
 from tprimat.compare import Loaded, compare, systems_of, title_of
@@ -463,7 +463,7 @@ class TestCompare:
             make_run(**AMD, step_time=3.0),
             make_run("NVIDIA H200", step_time=2.0),
         ]
-        found = comparison(*runs, notes=["first \x1b[31mx"])
+        found = comparison(*runs, notes=notes_of("first \x1b[31mx"))
         assert [each.model for each in found.models] == ["llama", "qwen"]
         assert [each.title for each in found.models] == ["Llama 3.1 8B", "Qwen 2.5 7B"]
         assert found.notes == (note("text", text="first x"),)

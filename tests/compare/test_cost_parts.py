@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from made_runs import MI300X, comparison, make_run
 from made_systems import finding_of, pair_of, result, system
-from stored_runs import note
+from stored_runs import note, notes_of
 
 from tprimat.analysis import efficiency
 from tprimat.analysis.efficiency import Options
@@ -145,7 +145,7 @@ def test_prices_and_notes(runs, arguments, options, prices, notes):
 
 
 def test_notes_come_after_those_of_the_comparison():
-    found = with_prices(comparison(FAST, notes=["first"]), ["2"]).comparison
+    found = with_prices(comparison(FAST, notes=notes_of("first")), ["2"]).comparison
     assert found.notes == (
         note("text", text="first"),
         note("prices-given", source="no source given", date="undated"),

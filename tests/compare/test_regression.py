@@ -409,7 +409,7 @@ class TestPartners:
 
 class TestSteps:
     @pytest.mark.parametrize(
-        ("count", "basis"), [(60, ""), (40, "Speeds use steps 4–40, which all runs have.")]
+        ("count", "basis"), [(60, ""), (40, "Speeds use steps 4–40, which all runs have")]
     )
     def test_common_steps_are_named_if_they_are_not_all(self, count, basis):
         after = runs_of(3.4, day=11, steps=count)

@@ -968,7 +968,7 @@ class TestWhole:
             measured(2.9, 15, model="qwen"),
             measured(2.9, 17, model="mistral"),
         )
-        found = check_regression(before, after, [STEP], notes=["first"])
+        found = check_regression(before, after, [STEP], notes=notes_of("first"))
         assert [
             (each.model, each.baseline, each.candidate, each.answer) for each in found.checks
         ] == [
@@ -1027,6 +1027,7 @@ class TestWhole:
 
     def test_what_a_source_says_twice_and_the_notes_of_each_set(self):
         twice = ("timer mismatch: x 1.000 s, host clock 2.000 s; step times may be wrong",)
+        clocks = {"clock": "x", "seconds": 1.0, "host": 2.0}
         before = files(
             "old",
             measured(3.2, 1, notes=notes_of(*twice)),
@@ -1037,8 +1038,8 @@ class TestWhole:
         assert found.notes == (
             note("precision-given", precision="bf16", files=("new_0.json",)),
             note("run-again", file="old_1.json", other="old_0.json", system="baseline"),
-            note("text", text=twice[0], system="8×H100 (BF16) (baseline)"),
-            note("text", text=twice[0], system="8×H100 (BF16) (candidate)"),
+            note("timer-mismatch", **clocks, system="8×H100 (BF16) (baseline)"),
+            note("timer-mismatch", **clocks, system="8×H100 (BF16) (candidate)"),
         )
 
     def test_in_samples(self):

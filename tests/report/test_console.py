@@ -143,7 +143,7 @@ def test_hostile_text_does_nothing():
         model=HOSTILE,
         notes=notes_of(HOSTILE, "[/bold] [link=a]"),
     )
-    found = comparison(run, make_run(**AMD, model=HOSTILE), notes=[HOSTILE])
+    found = comparison(run, make_run(**AMD, model=HOSTILE), notes=notes_of(HOSTILE))
     text = screens.shown(report(found))
     assert "\x1b" not in text
     assert "\x07" not in text

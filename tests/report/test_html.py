@@ -438,7 +438,9 @@ class TestSafety:
             ),
             data=Data(kind="</script><b>", entropy=1.5),
         )
-        text = text_of(comparison(run, make_run(**AMD, model=run.model), notes=["<i>note</i>"]))
+        text = text_of(
+            comparison(run, make_run(**AMD, model=run.model), notes=notes_of("<i>note</i>"))
+        )
         found = Page(text)
         assert found.open == []
         assert not {"b", "i", "img"} & {tag for tag, _ in found.tags}

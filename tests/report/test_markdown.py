@@ -179,7 +179,7 @@ class TestHostileText:
         other = make_run(
             **AMD, model=HOSTILE, source=Source(kind="live", command=("a`b", "``` |", "<i>"))
         )
-        text = render(comparison(run, other, notes=[HOSTILE]))
+        text = render(comparison(run, other, notes=notes_of(HOSTILE)))
         kinds = {token.type for token in tokens(text)}
         assert not kinds & {"html_inline", "html_block", "link_open", "em_open", "s_open"}
         assert "\x1b" not in text

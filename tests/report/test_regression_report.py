@@ -9,12 +9,12 @@ import golden
 import msgspec
 import pytest
 from made_runs import make_run
-from stored_runs import note
+from stored_runs import note, notes_of
 
 from tprimat.compare import Loaded
 from tprimat.compare.regression import check_regression
 from tprimat.compare.threshold import parse
-from tprimat.notes import note_from
+from tprimat.notes import skipped
 from tprimat.report import json_values, terminal
 from tprimat.report import regression as regression_report
 from tprimat.results.run import MemoryMetrics, Source
@@ -79,7 +79,7 @@ def test_the_first_screen_of_a_regression_check(name):
     lines = shown(
         a_check(
             **SCREENS[name],
-            notes=[f"skipped: file_{number}.json: not a result" for number in range(9)],
+            notes=[skipped(f"file_{number}.json", "not a result") for number in range(9)],
         )
     )
     first = lines.splitlines()[:24]
@@ -103,7 +103,9 @@ def test_many_checks_fit_one_screen_and_a_change_is_read_first():
         for name, each in (("old", runs(3.2, device="NVIDIA H200")), ("new", runs(3.3)))
     ]
     thresholds = parse("3%", ["avg_step_time_seconds=1%", "final_loss=1%"])
-    lines = shown(check_regression(*files, thresholds, notes=["skipped"] * 70)).splitlines()
+    lines = shown(
+        check_regression(*files, thresholds, notes=[*notes_of("skipped")] * 70)
+    ).splitlines()
     assert any(line.startswith("Next: ") for line in lines[:24])
     assert len(lines) < 30
 
@@ -308,7 +310,7 @@ class TestRegressionCheckAsText:
     def test_no_reason_is_cut(self):
         found, reason = a_check("10%", more=[UNKNOWN]), " ".join(["a long reason"] * 15)
         checks = [
-            dataclasses.replace(each, notes=(note_from(reason),)) if each.change is None else each
+            dataclasses.replace(each, notes=notes_of(reason)) if each.change is None else each
             for each in found.checks
         ]
         assert reason in " ".join(shown(dataclasses.replace(found, checks=tuple(checks))).split())

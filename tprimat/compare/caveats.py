@@ -295,7 +295,7 @@ def _of_starts(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     """Yield which steps are excluded as a slow start, and which speeds may include one."""
     skipped = max(result.summary.skipped for system in systems for result in system.valid_runs)
     if skipped > NAMED_WARM_UP and not any(system.is_unsettled for system in systems):
-        yield _caveat("slow-start", "info", Note("slow-start", {"steps": skipped}))
+        yield _caveat("slow-start", "info", Note("slow-start-of-runs", {"steps": skipped}))
     unsteady = []
     averaged = []
     for system in systems:

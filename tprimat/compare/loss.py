@@ -15,6 +15,7 @@ from tprimat.analysis.intervals import Difference
 from tprimat.checks import training
 from tprimat.compare.result import Pair, RunResult, work_of_step
 from tprimat.notes import Note, NoteValue, about
+from tprimat.results.run import sentences
 
 WINDOW = 0.25
 """Share of the common tokens, the last ones, over which losses are averaged."""
@@ -54,7 +55,7 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
     import numpy as np
 
     if reason := training.no_loss_comparison(matched.baseline.run, matched.system.run):
-        return Losses(reason)
+        return Losses(Note("losses-not-comparable", {"why": sentences([reason])[0]}))
     curves = _curves(matched)
     if isinstance(curves, Note):
         return Losses(curves)

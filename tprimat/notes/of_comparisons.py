@@ -42,7 +42,7 @@ ROWS: dict[str, NoteRow] = {
     "drift": NoteRow(
         "info", "step time drifted by up to {share:.0%} within a run of {systems:names}"
     ),
-    "slow-start": NoteRow(
+    "slow-start-of-runs": NoteRow(
         "info",
         "the first {steps} steps of each run are excluded: the latest slow start takes as long",
     ),
@@ -393,7 +393,7 @@ ROWS: dict[str, NoteRow] = {
         "{baselines:count baseline system} and {candidates} of the candidate match this"
         " configuration",
     ),
-    "steps-in-common": NoteRow("info", "Speeds use steps {first}–{last}, which all runs have."),
+    "steps-in-common": NoteRow("info", "Speeds use steps {first}–{last}, which all runs have"),
     "same-run": NoteRow("decisive", "baseline and candidate contain the same run ({file})"),
     "same-run-otherwise": NoteRow(
         "decisive",

@@ -193,7 +193,7 @@ def _check(check: Check) -> JsonObject:
         "text": sentence(check.notes),
         "text_codes": check.notes,
         **fields(check, *_VALUES),
-        "basis": words(check.basis) if check.basis else "",
+        "basis": f"{words(check.basis)}." if check.basis else "",
         "basis_code": check.basis,
     }
 

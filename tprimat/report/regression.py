@@ -188,7 +188,7 @@ def document(found: RegressionCheck) -> Document:
     if rows:
         screen.append(Table(header, rows, most=MOST_ROWS))
     bases = noted(check.basis for check in found.checks if check.basis)
-    screen += [Paragraph(basis, DETAIL) for basis in safe_sentences(bases)]
+    screen += [Paragraph(f"{basis}.", DETAIL) for basis in safe_sentences(bases)]
     screen += [Paragraph(text, "warning") for text in _hints(found)]
     screen += notes(caveat_texts(found), "Caveats", "!", MOST_CAVEATS)
     screen += [
