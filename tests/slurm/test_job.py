@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from tprimat.cli import run
-from tprimat.errors import UsageError
+from tprimat.errors import ExitStatus, UsageError
 from tprimat.frameworks.request import Request
 from tprimat.measure import attempt
 from tprimat.record.journal import JournalHeader
 from tprimat.record.process_identity import ProcessIdentity
 from tprimat.results.run import TrainingConfig, Tuning
-from tprimat.slurm import client, script
+from tprimat.slurm import client, script, submit
 from tprimat.slurm import collect as collecting
 from tprimat.slurm.client import JobState
 from tprimat.slurm.job import find
@@ -191,6 +191,12 @@ class TestDryRun:
         assert "--gpus 1 cannot be divided evenly among 2 nodes" in printed.err
         assert "submitted" not in printed.out
         assert not (tmp_path / "output").exists()
+
+    def test_the_most_severe_status_of_several_jobs_counts(self, slurm, monkeypatch):
+        statuses = iter([ExitStatus.TRAINING_FAILED, ExitStatus.USAGE, ExitStatus.OK])
+        monkeypatch.setattr(submit, "_submit", lambda *job: next(statuses))
+        words = ["--executor", "slurm", "--model", "llama", "--gpus", "1,2,4", "--dry-run"]
+        assert run("benchmark", words) == ExitStatus.USAGE
 
     def test_each_job_of_a_sweep_has_its_nodes_and_gpus(self, slurm, capsys):
         words = [

@@ -3,7 +3,7 @@ the same.
 
 The same compute decides whether speeds may be compared (compute.py), the same training whether
 quality may be (training.py). Physics comes before both (physics.py), with what would explain an
-impossible value (explain.py).
+impossible value (corrections.py).
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tprimat import console, frameworks
 from tprimat.console import Verbosity
-from tprimat.errors import ExitStatus, UsageError
+from tprimat.errors import ExitStatus, UsageError, most_severe
 from tprimat.files import write_output
 from tprimat.frameworks.profiling import PROGRAMS
 from tprimat.frameworks.request import BenchmarkOptions
@@ -42,7 +42,7 @@ def submit(options: BenchmarkOptions) -> int:
     jobs = list(map(_job, points))
     # Only now: what is wrong with any of them is known before the first one is submitted.
     statuses = [_submit(point, *job) for point, job in zip(points, jobs, strict=True)]
-    return next(filter(None, statuses), ExitStatus.OK)
+    return most_severe(map(ExitStatus, statuses))
 
 
 def _job(options: BenchmarkOptions) -> tuple[SlurmJob, int | None]:
