@@ -42,7 +42,7 @@ def submit(options: BenchmarkOptions) -> int:
     jobs = list(map(_job, points))
     # Only now: what is wrong with any of them is known before the first one is submitted.
     statuses = [_submit(point, *job) for point, job in zip(points, jobs, strict=True)]
-    return most_severe(map(ExitStatus, statuses))
+    return most_severe(statuses)
 
 
 def _job(options: BenchmarkOptions) -> tuple[SlurmJob, int | None]:
@@ -58,7 +58,7 @@ def _job(options: BenchmarkOptions) -> tuple[SlurmJob, int | None]:
     return job, _gpus_per_node(options, job.partition, options.num_nodes or 1)
 
 
-def _submit(options: BenchmarkOptions, job: SlurmJob, on_each: int | None) -> int:
+def _submit(options: BenchmarkOptions, job: SlurmJob, on_each: int | None) -> ExitStatus:
     nodes = options.num_nodes or 1
     output_dir = Path.cwd() / options.output_dir
     words = [*options.words_of_nodes, f"--nodes={nodes}", f"--output-dir={output_dir}"]
