@@ -204,8 +204,9 @@ def first_failure(copied: Path, tests: list[str], excluded: list[str]) -> str | 
     failed = re.search(r"^(?:FAILED|ERROR) (\S+?)(?: - .*)?$", done.stdout, re.MULTILINE)
     if failed:
         return failed[1]
-    # 5: no test was chosen. 4: one was given that isn't there.
-    return None if done.returncode in (0, 4, 5) else tests[0]
+    # 5: no test was chosen. 4: one was given that isn't there. 1 without a failure: a test that
+    # takes too long on a busy machine ended pytest, which shows nothing.
+    return None if done.returncode in (0, 1, 4, 5) else tests[0]
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ import pytest
 from gpu_fakes import fake_host
 
 from tprimat.machine import cpu
-from tprimat.machine.cpu import CpuReader
+from tprimat.machine.cpu import CpuReader, CpuState
 
 Times = collections.namedtuple("Times", "user nice system idle iowait steal guest")
 Own = collections.namedtuple("Own", "user system children_user children_system iowait")
@@ -86,6 +86,12 @@ def test_others_are_what_is_in_use_and_not_ours(machine, tmp_path):
     assert last.own_s - first.own_s == 11.0
     assert (first.programs, last.programs) == ({}, {"neighbour (9)": 4.5})
     assert (last.frequency_mhz, last.load_average) == (2600.0, 1.5)
+
+
+def test_others_use_nothing_where_clocks_of_another_resolution_say_less():
+    first = CpuState(total_s=100.0, busy_s=10.0, own_s=4.0)
+    assert CpuState(total_s=120.0, busy_s=11.0, own_s=5.25).share_of_others(first) == 0.0
+    assert CpuState(total_s=120.0, busy_s=11.5, own_s=5.25).share_of_others(first) == 0.0125
 
 
 def test_the_workers_of_one_launcher_are_no_others(machine, tmp_path):
