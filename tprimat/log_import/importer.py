@@ -142,12 +142,13 @@ def merged(
         same = None
         name = PROCESS.sub("", training.title)
         for i, one in kept.items():
-            dated = (one.dated, training.dated)
+            first_times = (one.dated, training.dated)
             is_rank = ranks and (
-                PROCESS.sub("", one.title) == name or merge.together(one.run, training.run, dated)
+                PROCESS.sub("", one.title) == name
+                or merge.in_lockstep(one.run, training.run, first_times)
             )
             if one.title != training.title and merge.same_training(
-                one.run, training.run, ranks=is_rank, dated=dated
+                one.run, training.run, ranks=is_rank, first_times=first_times
             ):
                 kept_at = i
                 same = one

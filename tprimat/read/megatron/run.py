@@ -193,9 +193,7 @@ class MegatronRun(RunBuilder):
         return health
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
-        """Yield the records, those that a restart repeats too, each with what timeline.of() wants
-        of its time.
-        """
+        """Yield the records, those that a restart repeats too, with times for build_timeline()."""
         table = self.training.table
         times = series["step_times"]
         windows = series["window_steps"]

@@ -255,7 +255,7 @@ class RunBuilder:
     def entries(self, rows: Sequence[TimedRow], warnings: list[Note]) -> tuple[Entry, ...]:
         """Return the timeline; may change warnings."""
         events = self.training.around.events
-        times = timeline.of(rows, events, self.training.again)
+        times = timeline.build_timeline(rows, events, self.training.again)
         if times and (changed := timeline.clock_change(rows, events)):
             times = ()
             warnings.append(changed)
@@ -424,9 +424,7 @@ class RunBuilder:
         return (code, share), ()
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
-        """Yield the records, those that a restart repeats too, each with what timeline.of() wants
-        of its time.
-        """
+        """Yield the records, those that a restart repeats too, with times for build_timeline()."""
         windows = [(record, record.window) for record in self.training.ordered()]
         if self.lines:
             # Without lines nobody knows where they were in the order of things.
@@ -516,7 +514,7 @@ def sizes_of(
 
 
 def _quotient(whole: int | None, *parts: int | None) -> int | None:
-    """Return by what the product of parts makes a whole; None if that isn't known, or no integer."""
+    """Return a whole divided by the product of its parts; None if unknown or not an integer."""
     share = math.prod(part or 0 for part in parts)
     if whole and share and whole % share == 0:
         return whole // share

@@ -123,11 +123,10 @@ class TorchtitanRun(RunBuilder):
         return records.series(kept), [*warnings, *doubts]
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
-        """Return the records, those that a restart repeats too, each with what timeline.of() wants
-        of its time.
+        """Return the records, those that a restart repeats too, with times for build_timeline().
 
-        The rates tell how long the steps take in proportion, saving included; the times of the
-        lines tell the rest.
+        The rates give the proportions of the steps' durations, saving included; the times of the
+        lines give the rest.
         """
         marks = self.training.around.events.marks
         anew = self._anew()
