@@ -18,7 +18,14 @@ from typing import Any
 from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops.recipe import shape_of
-from tprimat.frameworks.request import DEFAULT, EMBEDDED, TUNE, Device, Request, RequestedConfig
+from tprimat.frameworks.request import (
+    BUILT_IN_CHOICES,
+    DEFAULT,
+    TUNE,
+    Device,
+    Request,
+    RequestedConfig,
+)
 from tprimat.settings.rows import DIVISION, SETTINGS
 
 Setting = Mapping[str, str | int | bool]
@@ -189,7 +196,7 @@ def _knobs(
         sizes = (size for size in range(1, share + 1) if share % size == 0)
         knobs["micro_batch_size"] = tuple(dict.fromkeys((default.micro_batch_size, *sizes)))
     if framework.embedded:
-        for name, values in EMBEDDED.items():
+        for name, values in BUILT_IN_CHOICES.items():
             if getattr(requested, name) is None:
                 knobs[name] = values
     if default.compiled and requested.eager is None:

@@ -15,7 +15,7 @@ from tprimat.catalog import gpus
 from tprimat.console import Verbosity
 from tprimat.frameworks import defaults, roofline, scales
 from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.request import DEFAULT, EMBEDDED, Request, RequestedConfig
+from tprimat.frameworks.request import BUILT_IN_CHOICES, DEFAULT, Request, RequestedConfig
 from tprimat.machine.platforms import Machine
 from tprimat.measure.output import OnLine, OnMessage
 from tprimat.measure.plan import Plan, device_of
@@ -310,7 +310,7 @@ def _settings(plan: Plan, request: Request) -> Iterator[tuple[Setting, object, s
     takes_all = plan.framework_of(request).embedded
     for row in SETTINGS:
         is_known = row.field and row.request in RequestedConfig.DEFAULTS
-        if not is_known or (row.request in EMBEDDED and not takes_all):
+        if not is_known or (row.request in BUILT_IN_CHOICES and not takes_all):
             continue
         value = getattr(request, row.request, None)
         if row.request == "micro_batch_size" and request.finds_micro_batch:

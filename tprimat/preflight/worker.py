@@ -80,7 +80,7 @@ def measure(
         say("machine")
         machine, node = _read_node()
     peers.barrier()
-    process = process.on(platform)
+    process = process.with_device(platform)
     worker = _Worker(process, plan, peers, say)
     worker.measure()
     reduced = []
@@ -98,12 +98,12 @@ def measure(
     machines = {}
     nodes = []
     for number, there, states, its_node in peers.gather(
-        (process.machine, machine, worker.states, node)
+        (process.node_rank, machine, worker.states, node)
     ):
         if there is not None and its_node is not None:
             machines[number] = (there, states)
             nodes.append(its_node)
-    devices = peers.gather((process.machine, worker.device()))
+    devices = peers.gather((process.node_rank, worker.device()))
     peers.leave()
     if not process.is_first:
         return None

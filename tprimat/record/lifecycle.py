@@ -308,11 +308,13 @@ class Recording:
             return ranks.Gathered(records)
         if not regular:
             # Whoever still waits for the others after a failure may wait for ever.
-            return ranks.alone(records, world_size, ranks.BEFORE_THE_END)
+            return ranks.without_other_ranks(records, world_size, ranks.BEFORE_THE_END)
         if rank == 0:
             # Should a launcher end this process because another one has died meanwhile.
             self._journal.add(
-                final=self._run(outcome, ranks.alone(records, world_size, ranks.WHILE_GATHERED))
+                final=self._run(
+                    outcome, ranks.without_other_ranks(records, world_size, ranks.WHILE_GATHERED)
+                )
             )
         node = nodes.name(os.environ) if nodes.VARIABLE in os.environ else ""
         return ranks.gather(records, self.recorder.laps, self._name, rank, world_size, node)
@@ -361,7 +363,7 @@ class Recording:
         if world_size == 1:
             gathered = ranks.Gathered(())
         else:
-            gathered = ranks.alone((), world_size, ranks.BEFORE_THE_END)
+            gathered = ranks.without_other_ranks((), world_size, ranks.BEFORE_THE_END)
         return self._run(RUNNING, gathered).but(memory_metrics=MemoryMetrics(), epochs=())
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:

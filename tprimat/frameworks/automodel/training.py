@@ -69,7 +69,7 @@ def train(request: Request) -> None:
     with recording as recorder:
         # Automodel has reduced the losses over all processes.
         recorder.recording.values.is_global = True
-        limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
+        limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.any_rank)
 
         def recorded(batches: Any, max_grad_norm: float | None = None) -> Any:
             done = step(batches, max_grad_norm)

@@ -40,7 +40,7 @@ class TimeLimit:
     steps: int
     limit_s: float | None
     world_size: int
-    agree: Callable[[bool], bool]
+    any_rank: Callable[[bool], bool]
     clock: Callable[[], float] = time.monotonic
     spent_s: float = 0.0
     _step: int = dataclasses.field(default=0, init=False)
@@ -60,12 +60,13 @@ class TimeLimit:
         elapsed = self.clock() - self._started
         if step == 1:
             self._first_step_s = elapsed
-        # One process alone looks at each step; several now and then, ahead to when they next agree.
+        # A single process checks each step. Several check only some steps, and look ahead to the
+        # next check.
         if self.world_size == 1:
             over = elapsed >= self.limit_s
         elif step <= 2 or step % CHECKED_EVERY == 0:
             pace = (elapsed - self._first_step_s) / (step - 1) if step > 1 else 0.0
-            over = self.agree(
+            over = self.any_rank(
                 elapsed + (CHECKED_EVERY - step % CHECKED_EVERY) * pace >= self.limit_s
             )
         else:
