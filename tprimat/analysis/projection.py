@@ -40,12 +40,12 @@ FAR = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """What was measured with so many GPUs.
+    """The measurement at one number of GPUs.
 
     Attributes:
         batch: sequences per step over all GPUs; None if it is unknown.
         rate: work per second and GPU, in tokens or samples.
-        work: of a sequence, in the same unit.
+        work: work of a sequence, in the same unit.
     """
 
     gpus: int

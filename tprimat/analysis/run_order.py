@@ -68,7 +68,7 @@ def _alternates(odd: Sequence[float], even: Sequence[float]) -> bool:
 
 
 def _kendall_p(score: int, count: int) -> float:
-    """Return the probability that Kendall's score of so many values in random order is at least
+    """Return the probability that Kendall's score of `count` values in random order is at least
     this far from zero.
     """
     if count > EXACT_RUNS:

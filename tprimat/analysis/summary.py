@@ -28,8 +28,8 @@ FINAL_LOSSES = 10
 
 SLOW_RECORD = 1.4
 LEAST_OTHERS = 3
-"""A single record is told where it takes so many times the longest other one, and how many there
-must be.
+"""A single record is reported if it takes SLOW_RECORD times as long as the longest other one, and
+there are at least LEAST_OTHERS others.
 """
 
 ROUNDED = 50
@@ -561,8 +561,8 @@ def _with_causes(run: Run, segments: Sequence[SegmentMetrics]) -> tuple[SegmentM
 
 
 def _no_steady_state(count: int, window: int, last: int) -> Note:
-    """Return the note if so many records, the first of `window` steps, show none; the last
-    excluded step.
+    """Return the note that `count` records show no steady state. The first of them averages
+    `window` steps; `last` is the last excluded step, or 0.
     """
     if count == 1:
         mean = f" (the mean of {window} steps)" if window > 1 else ""

@@ -25,7 +25,7 @@ from tprimat.results.run import GpuInfo
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What one row says; None or empty for what it doesn't.
+    """The values of one row; None or empty for those that it doesn't state.
 
     Attributes:
         line: of the file, from 1.
@@ -35,7 +35,8 @@ class Figure:
         sample_tokens: mean length of a sample, if shorter than the sequence.
         flops_per_parameter: what its TFLOP/s counts by its own words: 8 with recomputed
             activations.
-        days, target_tokens, target_gpus: a claim: how long so many tokens take on so many GPUs.
+        days, target_tokens, target_gpus: a claim: how long a number of tokens takes on a number of
+            GPUs.
     """
 
     line: int

@@ -225,8 +225,8 @@ _SIZE = re.compile(r"(?:^|[\s_/-])(\d{1,4}(?:\.\d{1,3})?)(b|m)(\d?)(?![a-z0-9])"
 
 
 def _fits(size: float, count: float) -> bool:
-    """Return whether a model with so many parameters may be called by a size: 7B by 3.5 to 14
-    billion.
+    """Return whether a model with this number of parameters may be called by a size: 7B for 3.5 to
+    14 billion.
     """
     return count / NAMED_SIZE <= size <= count * NAMED_SIZE
 

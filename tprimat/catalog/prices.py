@@ -30,7 +30,7 @@ class Price:
         return (self.low + self.high) / 2
 
     def cost(self, hours: float, price: float | None = None) -> float:
-        """Return the cost of so many GPU-hours, USD, at one of its prices or the middle."""
+        """Return the cost of a number of GPU-hours, USD, at one of its prices or the middle one."""
         return hours * (self.middle if price is None else price)
 
     def __str__(self) -> str:

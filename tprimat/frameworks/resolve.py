@@ -220,7 +220,7 @@ class Resolver:
         return self.requested.num_gpus or on_each * (self.requested.num_nodes or 1)
 
     def recomputes(self, needed: float) -> bool:
-        """Return whether a model that takes so many bytes of a GPU, without activations, can
+        """Return whether a model that takes a number of bytes of a GPU, without activations, can
         recompute these to fit.
         """
         room = (self.device.free_bytes or 0.0) * (1 - scales.LEAST_SPARE)

@@ -107,7 +107,7 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     logits = min(LOGITS_AT_ONCE, tokens) * (shape.vocab_size or 0) * LOGIT_BYTES
 
     def memory(sequences: int, values: float) -> float:
-        """Return the bytes at the peak if so many half-precision values of a token are kept."""
+        """Return the bytes at the peak if a number of half-precision values per token is kept."""
         return CONTEXT_BYTES + states + logits + 2 * values * sequences * length
 
     # The training tries eager layers first, which keep the most.

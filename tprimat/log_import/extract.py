@@ -230,10 +230,10 @@ def _with_directory_model(run: Run, path: str) -> Run:
 
 
 def with_inferred_gpu(run: Run) -> Run:
-    """Return a run, whose GPU its log doesn't name, with that of this machine where the log was
+    """Return a run whose log doesn't name its GPU with the GPU of this machine, if the log was
     written here.
 
-    Otherwise with the only AMD GPU of so much memory; unchanged if there are several.
+    Otherwise with the only AMD GPU that has its memory; unchanged if there are several.
     """
     name = note = None
     if (host := run.environment.hostname) and host.split(".")[0] == socket.gethostname().split(".")[

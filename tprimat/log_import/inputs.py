@@ -50,9 +50,8 @@ reading.
 
 UNPACKED_FREELY = 1 << 26
 MOST_TIMES = 100
-"""A compressed file may unpack to so many bytes, or to so many times its own size if that is more.
-The text of logs is packed to a tenth of its size or so; what goes beyond this was made to fill a
-machine.
+"""A compressed file may unpack to this many bytes, or to this many times its own size if that is
+more. Logs are compressed to a tenth of their size or so; a larger file was made to fill a machine.
 """
 
 LARGEST_DICTIONARY = 130 << 20

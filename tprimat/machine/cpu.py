@@ -25,8 +25,8 @@ Readings = dict[str, float]
 """What each of several counters or programs has, by name."""
 
 SCAN_SHARE = 0.002
-"""Of one CPU's time: so much may it cost to find out which process used the CPUs. 100 processes
-take some 6 ms.
+"""Share of one CPU's time that may be spent on finding out which process used the CPUs. 100
+processes take some 6 ms.
 """
 
 MOST_PROGRAMS = 16

@@ -119,8 +119,8 @@ def _own_gb(host: Host) -> dict[str | None, float | None]:
 
 
 def _held_of_shared(reserved: int) -> float:
-    """Return what others hold of memory that CPU and GPU share, GB; torch has reserved so many
-    bytes of it.
+    """Return the memory, shared by CPU and GPU, that others hold, GB; torch has reserved a number
+    of its bytes.
     """
     ours = int(psutil.Process().memory_info().rss) + reserved
     return max(0.0, hosts.memory_gb() - (hosts.available_bytes() + ours) / GB)

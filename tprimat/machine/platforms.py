@@ -1,8 +1,7 @@
 """Detect the platform (CUDA, ROCm or CPU), the devices, and memory held by others.
 
-Never fails: what is unknown is None, with a reason among the notes. Leaves no CUDA context
-behind if the vendor's library or tool answers: the process that only starts runs takes no memory
-from them.
+Never fails: what is unknown is None, with a reason among the notes. Creates no CUDA context if the
+vendor's library or tool answers: the process that only starts runs takes no memory from them.
 """
 
 from __future__ import annotations

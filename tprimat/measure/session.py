@@ -543,8 +543,8 @@ class Session:
             self.failures += self._plan.stops_at_failure
 
     def _rest_s(self, seconds: float) -> float:
-        """Return how long the runs after the current one will take, if that takes so many
-        seconds.
+        """Return how long the runs after the current one will take, s, if the current one takes
+        `seconds`.
         """
         return self._left * (statistics.fmean([*self._durations, seconds]) + self._plan.cooldown_s)
 

@@ -35,7 +35,7 @@ from tprimat.store.history import TRIALS
 from tprimat.text import counted, runnable
 
 TRIAL_SHARE = 5
-"""A trial has one step in so many of a full run."""
+"""A trial has the steps of a full run divided by this."""
 
 FEWEST_STEPS = 8
 """Steps of a trial: the first ones are warm-up, and a median of fewer says nothing."""

@@ -44,7 +44,7 @@ class Trial(Fixed, frozen=True, kw_only=True):
 
 
 class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting that was measured in full, interleaved with the other ones."""
+    """A candidate that was measured in a full run, interleaved with the others."""
 
     name: str
     runs: int

@@ -19,13 +19,13 @@ from tprimat.results.preflight import (
 )
 
 SLOW_SHARE = 0.05
-"""Below the median of the other devices: GPUs of one kind differ by some 2 to 3% (a leeway, not
-measured here).
+"""A slow device is below the median of the others by more than this share: GPUs of one kind differ
+by some 2 to 3% (a leeway, not measured here).
 """
 
 SLOW_MADS = 3.0
-"""And below it by so many robust standard deviations (1.4826 MAD) of the other devices, and
-standard errors in time.
+"""It is also below it by this many robust standard deviations (1.4826 MAD) of the other devices,
+and standard errors in time.
 """
 
 MOST_ON_CPU = 0.5

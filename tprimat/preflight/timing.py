@@ -46,7 +46,7 @@ def call_seconds(kernel: Kernel, clock: Clock) -> float:
 
 
 def repeat(kernel: Kernel, clock: Clock, seconds: float) -> list[float]:
-    """Repeat an operation for so many seconds; return the rate of each window, in its work per
+    """Repeat an operation for a number of seconds; return the rate of each window, in its work per
     second.
     """
     # At least LEAST_WINDOWS, also of a short time.

@@ -52,8 +52,8 @@ PRINTED_MEAN = re.compile(r"^(?:Avg Step Time|Step): +(\d+\.\d+) ?(m?)s\b", re.M
 
 
 def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs: int) -> list[str]:
-    """Return what a training came to, after its last step; its result is in a file with so many
-    runs, if in any.
+    """Return the lines on the outcome of a training, after its last step; its result is in a file
+    with `runs` runs, if in any.
     """
     figures = summary.performance
     memory = run.memory_metrics

@@ -51,7 +51,7 @@ TIMEOUT_S = 5.0
 """How long to wait for the last times of a failed or interrupted training; its GPU may hang."""
 
 METRICS_SHARE = 0.05
-"""Of the time of a training: so much may the metrics take that the journal gets at the ends of
+"""Share of a training's time that may be spent on the metrics which the journal gets at the ends of
 epochs.
 """
 

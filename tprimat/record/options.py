@@ -54,8 +54,8 @@ class Benchmark:
         sequence_length: tokens per sequence.
         model_config: the model's shape, as a transformers configuration, a ModelConfig or a
             dict.
-        log_every: a line is printed every so many steps, and memory is read that often if
-            reading it costs; None for no lines, and ten steps.
+        log_every: number of steps between printed lines, and between readings of the memory if
+            these take time; None for no lines, and ten steps between readings.
         label: a name for this setup; stored, shown, and added to the file's name.
         setup: a Run without records that holds whatever else the caller knows.
         quiet: print nothing but errors.

@@ -68,16 +68,17 @@ still recognized.
 """
 
 SURELY_THE_SAME = 3
-"""Equal records with so many different times, all values equal to the last digit, belong to one
+"""Records that are equal to the last digit, with at least this many different times, belong to one
 run.
 """
 
 
 class Saved(NamedTuple):
-    """The result file with so many runs, the new path of the file that was in the way, and whether
-    the run was there.
+    """The result file and the number of its runs, the new path of the file that was in the way, and
+    whether the run was already there.
 
-    In the way is what is no result, and under a name from the user a result of another setup.
+    A file is in the way if it is no result or, under a name from the user, a result of another
+    setup.
     """
 
     path: Path

@@ -29,8 +29,8 @@ from tprimat.store import store
 from tprimat.store.history import files_below
 
 TOGETHER_S = 60.0
-"""Logs of a directory that were written within so many seconds of the newest belong to the training
-that runs.
+"""Logs of a directory that were written within this many seconds of the newest one belong to the
+running training.
 """
 
 

@@ -18,7 +18,9 @@ from tprimat.watch.growing import GrowingLogs
 from tprimat.watch.state import State, state_of
 
 STALL_STEPS, STALL_S = 10, 60.0
-"""A training stalls that makes no step for the time of so many records, and for so many seconds."""
+"""A training has stalled if it makes no step for the time of STALL_STEPS records and for STALL_S
+seconds.
+"""
 
 READING_SHARE = 0.1
 """Share of the time that goes into reading: a long log is read less often."""

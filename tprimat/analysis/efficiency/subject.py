@@ -52,7 +52,7 @@ class Value:
         return Value(value, low, high, reason)
 
     def priced(self, price: Price) -> Value:
-        """Return the cost of so many GPU-hours; its interval combines those of time and price."""
+        """Return the cost of GPU-hours; its interval combines those of time and price."""
         assert self.value is not None
         low = self.low or self.value
         high = self.high or self.value

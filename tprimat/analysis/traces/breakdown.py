@@ -1,5 +1,5 @@
-"""From timelines to a result's trace and breakdown: each step's parts, and the kernels behind
-them.
+"""From timelines to a result's trace and breakdown: each step's parts, and the kernels that take
+their time.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def configuration(training: Recipe, stage: int) -> JsonObject:
             if training.request.precision == "fp32"
             else {training.request.precision: {"enabled": True}}
         ),
-        # Its report of the time would wait for the GPU every so many steps.
+        # Its report of the time would make the host wait for the GPU at each report.
         "steps_per_print": sys.maxsize,
         "wall_clock_breakdown": False,
     }

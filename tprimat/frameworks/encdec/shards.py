@@ -59,7 +59,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_shards(num_bytes: int) -> int:
-    """Return how many shards of SHARD_BYTES hold so many bytes."""
+    """Return how many shards of SHARD_BYTES hold a number of bytes."""
     return max(1, -(-num_bytes // SHARD_BYTES))
 
 
@@ -242,7 +242,7 @@ def _save(folder: Path, manifest: Manifest) -> None:
 
 
 def _check_space(folder: Path, num_bytes: int, stale: Sequence[str]) -> None:
-    """Raise UsageError if so many bytes don't fit in the free space and that of the stale
+    """Raise UsageError if a number of bytes doesn't fit in the free space and that of the stale
     shards.
     """
     needed = num_bytes + int(num_bytes * SPARE_SHARE) + SPARE_BYTES

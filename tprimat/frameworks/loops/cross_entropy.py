@@ -18,8 +18,8 @@ NO_TARGET = -100
 
 
 class _LinearCrossEntropy(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
-    """The last linear layer with the cross entropy behind it, chunk by chunk; the forward pass
-    makes the gradients.
+    """The last linear layer and the cross entropy after it, chunk by chunk; the forward pass
+    computes the gradients.
 
     So no logits wait for the backward pass, and none are computed twice.
     """

@@ -173,7 +173,7 @@ class MicroBatches:
 def loader(
     batches: Any, workers: int, prefetched: int, on_gpu: bool, **more: Any
 ) -> DataLoader[Any]:
-    """Return a DataLoader of a data set's batches, of which each of its processes has so many
+    """Return a DataLoader of a data set's batches, of which each worker process keeps `prefetched`
     ready.
     """
     from torch.utils.data import DataLoader

@@ -31,10 +31,10 @@ def megatrons(limit_s: float | None, nodes: int) -> int | None:
 
 @dataclasses.dataclass
 class TimeLimit:
-    """The time limit of one training: so many seconds for its requested steps; None for no limit.
+    """The time limit of one training: `limit_s` seconds for its requested steps; None for no limit.
 
-    `agree` has all processes say whether the time is up, and returns whether any does; `spent_s` is
-    what the steps have taken before.
+    `any_rank` returns whether the time is up on any process, and every process calls it; `spent_s`
+    is the time that earlier steps have taken.
     """
 
     steps: int

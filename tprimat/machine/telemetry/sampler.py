@@ -32,11 +32,10 @@ from tprimat.results.run import Platform
 
 EVERY_S = 1.0
 SHARE_OF_ELAPSED = 1 / 7200
-"""Of the time since the start: so far apart are the readings of a long training."""
+"""Share of the time since the start that lies between two readings of a long training."""
 
 REST_PER_READING = 20
-"""A reading that takes long, through a vendor's tool, is followed by a pause so many times as long.
-"""
+"""A slow reading, through a vendor's tool, is followed by a pause this many times as long."""
 
 STOP_S = 2.0
 """How long a training waits at its end for the last reading."""
@@ -134,7 +133,7 @@ class Sampler:
             )
         finally:
             os.close(handle)
-            # Nothing is left behind, whatever ends either process. Windows removes no open file.
+            # No file remains, however either process ends. Windows removes no open file.
             with contextlib.suppress(OSError):
                 Path(name).unlink()
 
@@ -208,8 +207,8 @@ def source_of(arguments: Sequence[str]) -> Source | None:
 def sample(
     source: Source, write: Callable[[bytes], Any], is_stopped: Callable[[float], bool]
 ) -> None:
-    """Read until stopped, then a last time. `write` takes a line; `is_stopped` waits for up to so
-    many seconds.
+    """Read until stopped, then a last time. `write` takes a line; `is_stopped` waits for up to a
+    number of seconds.
     """
     write(trace.encode(source.header))
     began = time.monotonic()

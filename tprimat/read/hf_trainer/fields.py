@@ -174,10 +174,10 @@ def builder(
     numbered: bool = True,
     **known: Any,
 ) -> RunBuilder:
-    """Return what makes the Run of a training of the Trainer, from a form of its log.
+    """Return the builder of the Run of a training of the Trainer, from a form of its log.
 
-    `numbered` is whether the numbers of its steps are known, so that a time between two records is
-    of so many.
+    `numbered` is whether the numbers of its steps are known, and with them the number of steps
+    between two records.
     """
     known["unknown"] = {"step_times": _NO_STEP_TIMES} | known.get("unknown", {})
     timing = _TIMING

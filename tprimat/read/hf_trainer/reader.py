@@ -334,7 +334,8 @@ def _step_hint(entry: _Entry, total: int | None) -> StepHint:
     mantissa, _, exponent = entry.values.get("epoch", "").lower().partition("e")
     digits = len(mantissa.partition(".")[2])
     power = int(exponent) if re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
-    # Rounded to so many digits; one more unit in the last place where it was cut.
+    # A rounded epoch may be off by half a unit of its last digit; one with twelve digits or more
+    # isn't rounded.
     resolution = 0.5 * 10.0 ** (power - digits) if digits < 12 else 1e-9
     if not total:
         return StepHint(entry.epoch, resolution)
@@ -355,8 +356,8 @@ def _complete(stated: LoggedValues) -> None:
             state(stated, "num_gpus", processes or None, total.text, total.line)
     used = stated.get("gpus_per_process")
     if used is not None and used.value:
-        # Of Unsloth: those that hold the model, in each of so many processes. Its "Num GPUs" are
-        # those of the machine.
+        # Unsloth states the GPUs that have the model in each process; its "Num GPUs" are those of
+        # the machine.
         gpus = used.value * (stated.count("data_parallel_size") or 1)
         state(stated, "num_gpus", gpus, used.text, used.line, COMPUTED + 1)
     deepspeed_setup.world_from_replicas(stated)

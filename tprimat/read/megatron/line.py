@@ -258,7 +258,7 @@ def _record(
                 unread.append(name)
             continue
         if label.field in seen or (stop == end and label.pattern is not USAGE):
-            # Without a bar behind it the line is torn, and the figure may be a part of one.
+            # Without a bar after it the line is torn, and the value may be incomplete.
             continue
         seen.append(label.field)
         match = label.pattern.fullmatch(text, value, stop)

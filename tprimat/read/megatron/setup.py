@@ -417,7 +417,7 @@ def _windows(stated: LoggedValues, layers: int | None) -> tuple[int | None, int 
     if skipped is None:
         return window, 0
     if type(skipped) is int:
-        # Every so many layers one has no window.
+        # One of every `skipped` layers has no window.
         return window, layers // skipped if skipped >= 1 else None
     return window, _zeros(skipped)
 

@@ -93,7 +93,7 @@ def step_times(
 
 
 def _after_pauses(table: Table) -> list[int]:
-    """Return the places behind records before which START more passed than their own time: 12 s
+    """Return the indices after records before which START s more passed than their own time: 12 s
     between lines of 2 s, but not 6 s.
     """
     after = []
@@ -155,8 +155,8 @@ def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
 
 
 def without_first(first: Record, second: Record) -> float:
-    """Return the time of the steps behind the first one, s, if the second line's time is a mean
-    with it.
+    """Return the time of the steps after the first one, s, if the second line's time is a mean that
+    includes it.
     """
     steps = second.iteration - first.iteration + 1
     return (second.seconds or 0.0) * steps - (first.seconds or 0.0)

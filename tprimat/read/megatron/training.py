@@ -183,8 +183,8 @@ SAME_MOMENT = 0.5
 """
 
 FIRST_RECORDS = 3
-"""Around so many first records of an attempt a process still tells of itself: its memory, its
-kernels.
+"""Around this many first records of an attempt, lines may still describe the process: its memory,
+its kernels.
 """
 
 

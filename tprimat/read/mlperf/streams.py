@@ -164,7 +164,7 @@ class PlacedEvents:
         self._units = [("samples_count", batch), ("step", 1), ("step", batch), ("epoch_num", batch)]
         self._units.append(("step", batch and sequence and batch * sequence))
         self._find_spans(last)
-        # A log may break off within a block, or after an evaluation behind which no block begins.
+        # A log may break off within a block, or after an evaluation that no block follows.
         is_open = not blocks or blocks[-1].span is None
         if not is_open and not last and (resumed := blocks[-1].resumed):
             is_open = bool(events) and events[-1].time > resumed.time
@@ -215,8 +215,8 @@ class PlacedEvents:
             former = max(former, end or 0)
 
     def _end(self, block: Block, former: int, following: float | None) -> float | None:
-        """Return the completed steps at the end of a block behind `former` ones; `following` are
-        the samples at the next one's start.
+        """Return the completed steps at the end of a block that begins after `former` ones;
+        `following` are the samples at the start of the next block.
 
         The evaluation after a block stands at its end, whatever the block's own samples_count is:
         the position there, the one at the block's start (again, at its stop), or the block's

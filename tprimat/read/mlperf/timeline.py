@@ -28,8 +28,8 @@ COSTLY = re.compile(
 """What the submitters' code prints when it does something that costs time within a block."""
 
 AT_ONCE = 0.001
-"""Share of a block up to which behind its end its result can't come from an evaluation that
-followed: the block holds it. Behind a block of 600 s, an evaluation takes more than 0.6 s.
+"""A result that is logged within this share of a block after its end can't come from an evaluation
+that followed: the block includes it. After a block of 600 s, an evaluation takes more than 0.6 s.
 """
 
 UNLIKE = 0.01
@@ -332,7 +332,7 @@ class Timeline:
 def shortest_stretch(
     points: Iterable[tuple[int, float]], typical: float, least: float
 ) -> tuple[int, int, float] | None:
-    """Return the first of the shortest stretches that take at least so many s more than typical
+    """Return the first of the shortest stretches that take at least `least` s more than typical
     steps.
 
     Args:

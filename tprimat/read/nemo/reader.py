@@ -178,8 +178,8 @@ def set_windows(records: Sequence[Record]) -> None:
     steps = [record.step for record in records]
     apart = [later - earlier for earlier, later in itertools.pairwise(steps)]
     interval = statistics.mode(apart) if apart else 1
-    # Lines come after every so many steps (9, 19, 29) or at them (0, 10, 20); a restart or a lost
-    # line changes nothing of that: eight of ten lines are enough.
+    # Lines come at the end of each interval (9, 19, 29) or at its start (0, 10, 20). Eight of ten
+    # lines are enough, since a restart or a lost line may break the pattern.
     fitting = max(sum((step + early) % interval == 0 for step in steps) for early in (0, 1))
     if fitting < REGULAR * len(steps):
         interval = math.gcd(*apart)

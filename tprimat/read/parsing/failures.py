@@ -47,13 +47,13 @@ _GRAVE = re.compile(
     r"|^TERM_[A-Z]{4,}: job|PBS: job killed: |\bDUE TO PREEMPTION\b|\bPREEMPTED\b|[Pp]reempted"
     r" (?:by|in order to)\b"
     r"|[Pp]reemption detected|\bEvicted\b|[Pp]od .{0,200}\bevicted\b|\bDeadlineExceeded\b"
-    # Of a shell, behind its script's line and the process's number.
+    # A shell's message, after the line of its script and the number of the process.
     r"|^(?:\S+: line \d+: +)?(?:\d+ +)?(?:Killed|Aborted|Terminated)(?:$|  )"
 )
 _EXCEPTION = re.compile(
     # Behind what a logger of any kind puts into brackets, and Ray into parentheses.
     r"(?:(?:\[[^\]]{1,80}\]|\(\w{1,60} pid=\d+[^)]{0,60}\)):?\s*){0,4}"
-    # The traceback of an exception group stands behind bars.
+    # The lines of an exception group's traceback begin with bars.
     r"(?:\|"
     r" +)*((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt)|(?:Base)?ExceptionGroup)\b(?::|\s*$))"
 )

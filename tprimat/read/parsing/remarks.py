@@ -109,8 +109,8 @@ def _mostly_or_last(flags: Sequence[tuple[int, bool]]) -> list[int]:
 
 
 def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
-    """Return the steps at the end without a loss, if earlier ones have it so often that one is
-    missing.
+    """Return the steps at the end without a loss, if they are at least SEVERAL, and twice as many
+    as ever lay between two losses.
 
     Megatron prints a loss if it is above 0, and NaN isn't. Others print it every tenth step, so
     that a log that ends at step 29 has none for nine steps: 20 steps without one are too many.

@@ -75,8 +75,8 @@ impossible: 41 s where 5 s passed.
 
 
 def can_be_made_of(series: Mapping[str, Sequence[Any]], resolution: float) -> bool:
-    """Return whether all step times can be differences of a clock of so many s: 0.287 s are none of
-    whole seconds.
+    """Return whether all step times can be differences on a clock with this resolution, s: 0.287 s
+    can't be one of whole seconds.
     """
     if not resolution:
         return False
@@ -155,8 +155,8 @@ def contradiction(
         if is_alike and is_decisive and (usual := _usual(groups, resolution)):
             printed, passed = _sums(usual)
             return code, round(passed / printed, 6)
-        # Of a few records two may be exceptions; of many, so many exceptions contradict, but don't
-        # scale the rest.
+        # Among a few records two may be exceptions. Among many, more exceptions contradict the
+        # times, but don't scale the rest.
         if is_alike or is_decisive:
             return CONTRADICT, round(passed / printed, 6)
     return None

@@ -55,7 +55,7 @@ ABOVE_CAP = 1.1
 """Times the power cap: what no GPU draws over a window."""
 
 UPDATED_EVERY_S = 0.1
-"""Counters are updated about so often (ml.energy's measurements on NVIDIA's)."""
+"""Time between updates of a counter, s (ml.energy's measurements of NVIDIA's)."""
 
 
 class Energy(NamedTuple):
