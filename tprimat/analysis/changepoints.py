@@ -38,7 +38,7 @@ SEARCHED = 10_000
 """Longer series are searched for a change by the medians of blocks first."""
 
 NEAR = LEAST_RECORDS // 2
-"""Records next to a place that tell the step time there."""
+"""Records on each side of a change whose step times are compared."""
 
 
 def change_points(series: Values) -> list[int]:

@@ -78,8 +78,8 @@ def within_run_interval(
         values: shape (records,), steady ones, in order of time.
         steps: shape (records,), how many steps each record averages. The median of records that
             average several is no step's, so ten of them give batch means, and fewer nothing.
-        resolution: of the clock that the values are differences of: of 5.3 s in whole seconds the
-            median is 5 s.
+        resolution: resolution of the clock if the values are differences of its times: in whole
+            seconds, the median of steps of 5.3 s is 5 s.
     """
     if not values:
         return None

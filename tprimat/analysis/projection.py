@@ -8,8 +8,8 @@ divided by the GPUs;
     Communication Operations in MPICH, 2005). The bandwidth term of an all-reduce, 2 (GPUs − 1) /
     GPUs · bytes / bandwidth, hardly changes from eight GPUs on: it can't explain what weak scaling
     loses, and few sizes can't tell it from the work.
-line: log(throughput per GPU) = a + b · log(GPUs), a straight line in log-log, which knows nothing
-of the batch.
+line: log(throughput per GPU) = a + b · log(GPUs), a straight line in log-log, in which the batch
+doesn't occur.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ class Fit:
 
     Attributes:
         parameters: a and b of the form; of the communication form in seconds.
-        variance: of one size's logarithm around the form; 0 with as many sizes as parameters.
+        variance: variance of one size's logarithm around the form; 0 with as many sizes as
+            parameters.
     """
 
     form: Form

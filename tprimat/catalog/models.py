@@ -24,15 +24,15 @@ class Model:
 
     Attributes:
         name: what a user types, and the last part of a result's name.
-        other_names: of the full-size model, with blanks between, words and numbers apart by
-            hyphens; see `recognize`.
+        other_names: names of the full-size model, separated by blanks, with hyphens between words
+            and numbers; see `recognize`.
         shape: the full-size model.
         learned_positions: rows of a table of positions that is trained.
         tower_parameters: parameters of image and audio encoders, not in the shape.
         architecture: class of its configuration in transformers.
         settings: further fields of that configuration which change the work or the result.
         nemo_recipe: its recipe in NeMo 2's nemo.collections.llm.
-        pretraining_tokens: on how many its makers trained it; None if they don't say.
+        pretraining_tokens: tokens on which its makers trained it; None if they don't state it.
     """
 
     name: str
@@ -219,7 +219,7 @@ def title(name: str | None) -> str:
 
 
 NAMED_SIZE = 2
-"""Times that a model may have more or fewer parameters than its name says, which rounds them."""
+"""Factor by which a model may have more or fewer parameters than its name, which rounds them."""
 
 _SIZE = re.compile(r"(?:^|[\s_/-])(\d{1,4}(?:\.\d{1,3})?)(b|m)(\d?)(?![a-z0-9])")
 
@@ -233,7 +233,7 @@ def _fits(size: float, count: float) -> bool:
 
 def denies(name: str | None, shape: ModelConfig) -> bool:
     """Return whether a shape is known not to be that of the model that a name means, or of the size
-    that it says.
+    in the name.
     """
     row = named(name)
     count = parameters(shape)

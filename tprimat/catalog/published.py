@@ -1,7 +1,7 @@
 """Published throughputs (published/ of the repository, a file for each source), and the one that a
 run is set beside.
 
-docs/metrics.md says which row is the reference of a run. Omitted on purpose: values that only a
+docs/metrics.md defines which row is the reference of a run. Omitted on purpose: values that only a
 plot shows.
 """
 
@@ -23,7 +23,7 @@ FOLDER = _INSTALLED if _INSTALLED.is_dir() else REPOSITORY / "published"
 """The tables: part of the package once it is installed, in a clone a folder beside it."""
 
 FULL = ("full", None)
-"""What a run says of its scale when it trained the whole model."""
+"""The scale of a run that trained the whole model."""
 
 SIZES = {
     **{
@@ -40,7 +40,7 @@ SIZES = {
 """Fields of rows, and of results, that a configuration consists of, and how it is written."""
 
 REFUSED = ("contradiction", "rejected")
-"""What the audit says of rows that are no reference."""
+"""Results of the audit for rows that are no reference."""
 
 TASKS = {
     "pretrain": "pretraining",
@@ -57,8 +57,7 @@ _TASKS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Speed:
-    """How fast a setup trains, as far as whoever publishes it says: empty or None for what they
-    don't say.
+    """A published speed of a setup; empty or None for values that the publisher doesn't state.
 
     Attributes:
         gpu: key of a row of gpus.csv, or what the publisher prints.
@@ -67,10 +66,10 @@ class Speed:
         precision: as in a result: fp8 and mxfp8 are two.
         framework: what trained, as results name it; with `version` the software.
         system: what a submitter calls the machine.
-        date: of the value: a day, a month or a year.
+        date: date of the value: a day, a month or a year.
         tokens_per_second_per_gpu: over all runs; None for a speed in samples, or a time to a target
             alone.
-        samples_per_second: of all GPUs together.
+        samples_per_second: rate of all GPUs together.
         printed_tflops_per_gpu: as the publisher prints it, by whatever formula.
         time_to_target_seconds: training until the quality that `target` or the note names.
         reason: why a value contradicts itself or is rejected.
@@ -110,7 +109,7 @@ class Published(Speed):
         audit: consistent with what is printed beside it, by our formula or a "convention" that
             explains the difference; unchecked without a second figure; a "contradiction" between
             what is printed, or rejected for the reason: no reference then.
-        correction: what a rejected row should say, if that is known.
+        correction: the right value of a rejected row, if known.
     """
 
     packing: bool | None = None
@@ -183,7 +182,7 @@ def framework(run: Run) -> str | None:
 
 
 def task(run: Run) -> str:
-    """Return what a run does: lora if its name says so or weights are frozen; else sft, rl or
+    """Return the task of a run: lora if its name shows that or weights are frozen; else sft, rl or
     pretrain.
     """
     words = set(re.split(r"[^a-z]+", (run.model or "").lower()))

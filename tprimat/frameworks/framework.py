@@ -108,7 +108,7 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
 
 @dataclasses.dataclass(frozen=True)
 class Framework:
-    """A framework that can train, as a row: what --help and the documentation say of it.
+    """A framework that can train, as a row, with its texts for --help and the documentation.
 
     Its directory is named after it, up to a dash. It holds `loop.py`, the training's program if
     that is ours, and `launch.py` with LAUNCHER, an instance of its Launcher, if that isn't

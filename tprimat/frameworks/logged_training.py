@@ -25,7 +25,7 @@ class Clone:
 
     Attributes:
         variable: names the directory of its clone.
-        title: of the framework, for messages.
+        title: title of the framework, for messages.
         script: a file that such a clone has.
         data: what it trains on, as a clause.
     """

@@ -78,8 +78,8 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
     """Write a bundle; return what was done, and what is not in the bundle or changed in it, a line
     each.
 
-    The ending of `path` says how it is packed. Logs may be compressed; the record of a start beside
-    one goes with it. Raises UsageError if it can't be written.
+    The ending of `path` decides how it is packed. Logs may be compressed; the record of a start
+    next to one is packed too. Raises UsageError if it can't be written.
     """
     check(path)
     members: Members = {}
@@ -128,7 +128,7 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
 
 
 def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
-    """Write a bundle and say so, and at any verbosity what is not in it. Args and raises as of
+    """Write a bundle and print that, and at any verbosity what is not in it. Args and raises as of
     write().
     """
     done, left_out = write(path, results, logs)
@@ -189,7 +189,7 @@ def _unpack(path: Path, folder: Path, odd: list[str] | None) -> None:
                 raise _too_large(path)
             if is_odd and odd is not None:
                 odd.append(name)
-            # What the environment says is in the results too, and the list is for verify.
+            # The values of the environment are in the results too, and the list is for verify.
             is_about = target.parent.name == "environment" or target.name == "README.txt"
             if content is None or target == folder or (odd is None and is_about):
                 continue
@@ -232,7 +232,8 @@ def _members(path: Path, room: int) -> Iterator[tuple[str, Iterator[bytes] | Non
         if path.name.lower().endswith(".zip"):
             with zipfile.ZipFile(_Zip(path, raw)) as archive:
                 for entry in archive.infolist():
-                    # Of bzip2 and LZMA, zipfile unpacks at once what a piece holds: gigabytes.
+                    # With bzip2 and LZMA, zipfile unpacks a whole piece at once, which may be
+                    # gigabytes.
                     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                         raise zipfile.BadZipFile("it is not packed with deflate")
                     mode = entry.external_attr >> 16

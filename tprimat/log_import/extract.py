@@ -256,13 +256,13 @@ def with_inferred_gpu(run: Run) -> Run:
 
 
 def with_system(run: Run, log: Path) -> Run:
-    """Return an MLPerf run with what its path and the files of its submission say; any other run
-    unchanged.
+    """Return an MLPerf run with the values in its path and in the files of its submission; any
+    other run unchanged.
 
-    scaling.json lies beside the logs of a set and normalizes their score. Of the system
-    descriptions one is taken: a directory `systems` is looked for beside the log and in the
-    directories above; a description may lie beside the log itself too. Which file belongs to the
-    log follows from the names alone, and nothing is taken if several may.
+    scaling.json lies beside the logs of a set and normalizes their score. One of the system
+    descriptions is used: a directory `systems` is looked for next to the log and in the directories
+    above; a description may also lie next to the log itself. Which file belongs to the log follows
+    from the names alone, and nothing is taken if several may.
     """
     if run.framework != "mlperf":
         return run

@@ -197,9 +197,7 @@ class _Searcher:
 
 
 def _why_skipped(probe: _LogProbe, model: str, related: str | None, *, by_name: bool) -> str | None:
-    """Return why a log is not the one of a model; None for other files under names that say
-    nothing.
-    """
+    """Return why a log is not the one of a model; None for other files without a telling name."""
     called = ", ".join(probe.stated or probe.named)
     if not by_name:
         of_model = "does not state its model"

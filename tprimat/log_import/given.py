@@ -42,10 +42,10 @@ NEAREST = 3
 class GivenValues:
     """Values from the user for a log: used if it leaves them open, or in any case with `override`.
 
-    `columns` says which column of a table or part of a line is what, by mapped.VALUES. `by_file`
-    has values for some of several logs: part of a path or a label, field, value. `trained`: the
-    model is one of benchmark.py's. `training`: which one of a text that holds several, by its
-    number or its heading; None for all.
+    `columns` maps the columns of a table or the parts of a line to mapped.VALUES. `by_file` has
+    values for some of several logs: part of a path or a label, field, value. `trained`: the model
+    is one of benchmark.py's. `training`: which one of a text that holds several, by its number or
+    its heading; None for all.
     """
 
     model: str | None = None
@@ -319,7 +319,7 @@ def stated_by(run: Run, field: str) -> Any:
 
 
 def agrees(name: str, value: Any, stated: Any) -> bool:
-    """Return whether an option says the same as a log or a result, if less exactly."""
+    """Return whether an option agrees with a log or a result, if less exactly."""
     if name == "model_shape" and stated is not None:
         return flops.flops_per_token(value, 1) == flops.flops_per_token(stated, 1)
     if name not in ("model", "gpu") or stated is None:

@@ -137,7 +137,7 @@ def merged(
     )
     for index in order:
         training = waiting[index]
-        # Two runs of one log were told apart by its reader.
+        # The reader of a log has already separated two runs of it.
         kept_at = index
         same = None
         name = PROCESS.sub("", training.title)

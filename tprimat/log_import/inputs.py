@@ -165,8 +165,8 @@ class Log:
 
 
 FAULTS: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, lzma.LZMAError)
-"""Of decompressors. BadGzipFile is an OSError without a number; bz2 has no class of its own and
-raises such, too.
+"""Errors of decompressors. BadGzipFile is an OSError without a number; bz2 has no class of its own
+and raises such, too.
 """
 
 
@@ -234,7 +234,7 @@ class _HashedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> Any:
-        # Of a standard input that doesn't block, None until more is written.
+        # A standard input that doesn't block gives None until more is written.
         while (size := self._stream.readinto(buffer)) is None:  # type: ignore[attr-defined]
             select.select([self._stream], [], [])
         self.size += size

@@ -84,7 +84,7 @@ def load(
             text = f"{first} and {len(more)} more: {reason}"
         else:
             text = f"{first}: {reason}"
-        # The description of a system is used: its logs have what it says.
+        # The description of a system is used: its values are in the runs of its logs.
         if reason != unread.MLPERF_SYSTEM:
             text = f"skipped: {text}"
         inputs.notes.append(text)

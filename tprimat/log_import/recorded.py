@@ -1,4 +1,4 @@
-"""Runs of recorders that are still going on, in a directory of results: their journals say how far
+"""Runs of recorders that are still going on, in a directory of results: their journals show how far
 they are.
 """
 

@@ -223,7 +223,7 @@ def _why_no_log(path: Path, head: bytes) -> str | None:
         return MLPERF_SYSTEM
     if first == b"[" and path.suffix == ".json":
         return "JSON, but not a result or log"
-    # UTF-16 has a NUL in every other byte and says so with its mark.
+    # UTF-16 has a NUL in every other byte and begins with its mark.
     is_utf_16 = head.startswith((b"\xff\xfe", b"\xfe\xff"))
     if not is_utf_16 and (
         head.count(0) > len(head) // 3 or is_binary(head[:200].decode(errors="replace"))

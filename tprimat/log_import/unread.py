@@ -25,8 +25,8 @@ MLPERF_SYSTEM = "part of an MLPerf submission, read with the logs that it belong
 
 
 TWIN = "counted once, as another log of the training in"
-"""Why a log is skipped whose name doesn't say that it is of another process: repetitions are never
-as alike.
+"""Why a log is skipped whose name doesn't show that it is from another process: repetitions are
+never as alike.
 """
 
 

@@ -90,7 +90,7 @@ class VerifiedRun:
 
     Attributes:
         result: the result's file name.
-        number: of the run in it, from 1.
+        number: number of the run in it, from 1.
         log: the log that its steps were read from again; None if the bundle holds none that has it.
         original: whether that log has the hash that the result states: it was packed as it is; None
             without a log.
@@ -186,8 +186,8 @@ def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
     """Return the trainings in the logs of a bundle, and all runs in these, with the values of a
     source.given as JSON.
 
-    There are none for values that can't be. What a result was made of lay in one directory or in
-    several, which a bundle doesn't say.
+    There are none for values that can't be recomputed. The logs of a result may have been in one
+    directory or in several: a bundle doesn't show it.
     """
     logs, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
     try:
@@ -245,7 +245,7 @@ def _verified(
             compared.append(_top_level(file))
         source = run.source or Source(kind="log")
         claims = list[Difference]()
-        # Which column or part of a line is what, no log says.
+        # No log states the meaning of its columns or the parts of a line.
         mapping = {key: text for key, text in source.given.items() if key in mapped.STATED}
         log = bare = _log_of(run, logs(_as_json(mapping)))
         original = None
@@ -267,8 +267,8 @@ def _verified(
         findings = _findings(run, summary)
         if log is not None:
             findings += _findings_of_log(run, log, tuple(findings))
-        # A result of schema 1 says which values the user set, not to what. A directory may have
-        # named the model, and a copy has none.
+        # A result of schema 1 states which values the user set, but not the values. The model may
+        # have been in the name of a directory, which a copy doesn't have.
         is_named = original is False and log and log.model_config.num_layers
         of_user = set(map(_place, source.overrides))
         if is_named:
@@ -331,7 +331,7 @@ def _with_steps(
         *_fields("steady", stated, summary.steady.known(), "its steps"),
     ]
     mean = summary.performance.avg_step_time_seconds
-    # Of several runs each has a console; another version may cut other steps, and three decimals
+    # Each of several runs has a console; another version may cut other steps, and three decimals
     # are printed.
     if run.is_live and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
         compared.append(Difference("mean step time", mean, min(consoles), "its console"))
@@ -339,7 +339,7 @@ def _with_steps(
 
 
 def _findings_of_log(run: Run, log: Run, findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield what the log of a run tells, and these findings on the run itself don't."""
+    """Yield the findings on the log of a run that aren't among these findings on the run itself."""
     lost = {note.code for note in log.notes} - {note.code for note in run.notes}
     lost &= OBSERVED
     if lost and not run.ending:
@@ -376,7 +376,7 @@ def _findings(run: Run, summary: Summary) -> list[Finding]:
 def _confirms_times(log: Run) -> bool:
     """Return whether the time between the stamps of a log is that of its steps.
 
-    Lines that a buffer wrote at the end have one stamp, which says nothing. A log without stamps
+    Lines that a buffer wrote at the end have one stamp, which is no evidence. A log without stamps
     has no timeline.
     """
     spans = []
@@ -457,7 +457,7 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
         # Two names of one model; what else it states is compared.
         stored["run.model"] = log.model
     if run.ending is None:
-        # Of schema 1. Its status, which is compared, says it.
+        # A field of schema 1. The status, which is compared, shows it.
         for key in [*stated]:
             if key.startswith(("ending.", "run.notes")):
                 del stated[key]
@@ -532,7 +532,7 @@ def _short(value: object, other: object) -> object:
 
 
 def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
-    """Yield what the user stated although the log, as it is read without that, says something else.
+    """Yield the values that the user stated although the log, read without them, states others.
 
     What needed --override is among the overrides of the log as it is read with it; a model's name
     may not need it.

@@ -21,7 +21,7 @@ from tprimat.results.fields import FieldValues, known_items
 from tprimat.units import GB
 
 Values = Mapping[str, Any]
-"""What a library or a program of AMD says, by name."""
+"""Values of a library or a program of AMD, by name."""
 
 SOURCES = "amdsmi, the driver's files and amd-smi"
 """Where GPUs are read, in words."""

@@ -48,8 +48,8 @@ class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
             and number.
         stalled_s: time in which tasks waited for cpu, memory or io, on the whole machine.
         held_back_s: time in which the control group had used up its quota.
-        energy_j, energy_range_j: of each package and its memory, and where the counter starts
-            again.
+        energy_j, energy_range_j: counters of each package and its memory, and the values at which
+            they start again.
     """
 
     total_s: float = 0.0

@@ -217,7 +217,7 @@ def memory_limit_gb(host: Host) -> float | None:
     """
     levels = control_groups(host, "memory", "memory.max", "memory.limit_in_bytes")
     limit = min((int(word) for words in levels for word in words if word.isdigit()), default=None)
-    # The first version of control groups says "unbounded" with a number near 2⁶³.
+    # The first version of control groups states "unbounded" as a number near 2⁶³.
     if limit is not None and limit / GB < memory_gb():
         return limit / GB
     return None
@@ -307,7 +307,7 @@ def commit(host: Host, repository: Path) -> str | None:
 
 
 def numa_balancing(host: Host) -> bool | None:
-    """Return whether Linux moves memory between NUMA nodes on its own; None if it doesn't say."""
+    """Return whether Linux moves memory between NUMA nodes on its own; None if unknown."""
     text = (host.read("/proc/sys/kernel/numa_balancing") or "").strip()
     if text.isdigit():
         return text != "0"

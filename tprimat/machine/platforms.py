@@ -56,8 +56,8 @@ class Machine:
         gpu_info: the first device and how many there are; without a GPU, the CPU.
         devices: the GPUs; empty without any.
         notes: doubtful or unknown facts, and why.
-        unusable_gpu: why torch can't train on a GPU that is here and that nobody has hidden; None
-            for no such GPU.
+        unusable_gpu: why torch can't train on a GPU that is here and not hidden; None without such
+            a GPU.
     """
 
     platform: Platform

@@ -66,7 +66,7 @@ def _stated(path: Path) -> dict[str, str | None]:
 
 def stack_of(torch: Any) -> SoftwareStack:
     """Return cuda, rocm or cpu: what this torch was built for."""
-    # A ROCm build answers to torch.cuda as well; only torch.version tells them apart.
+    # A ROCm build has torch.cuda as well; only torch.version distinguishes the two.
     if getattr(torch.version, "hip", None):
         return "rocm"
     if getattr(torch.version, "cuda", None):

@@ -39,7 +39,7 @@ class Training(msgspec.Struct, frozen=True):
     Attributes:
         request: its arguments, without what the framework's own kind of request adds.
         logged: whether its log makes the result.
-        digest: of the requested configuration, as its result states it.
+        digest: digest of the requested configuration, as its result states it.
         tuning: how the configuration was chosen; None if it wasn't.
     """
 

@@ -40,7 +40,7 @@ class Diagnosis:
         cannot_train: the others, with the reason and the command.
         missing: other missing packages, each with its purpose and the command.
         doubts: warnings of what will weaken a measurement made now.
-        analyses_only: whether it has neither a GPU nor torch, so that nobody means to train there.
+        analyses_only: whether it has neither a GPU nor torch, so that it isn't meant for training.
     """
 
     facts: dict[str, str]

@@ -302,8 +302,8 @@ def print_table(rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def _settings(plan: Plan, request: Request) -> Iterator[tuple[Setting, object, str]]:
-    """Yield what a user can choose of a training, its value, and where that is from; nothing if
-    nobody knows.
+    """Yield each setting of a training, its value, and where that is from; nothing if the origins
+    are unknown.
     """
     if request.origins is None:
         return

@@ -50,14 +50,14 @@ class Plan:
     Attributes:
         requests: one for each configuration, in the order of the models and precisions.
         output_dir: directory of results and logs, as the user named it.
-        runs: of each configuration.
+        runs: number of runs of each configuration.
         bundle: file for results and logs together; None for none.
         limit_s: seconds after which a training is stopped; None to derive it from the request's
             time limit.
         stops_at_failure: whether nothing more is run after a training that failed.
         tuning: how the configuration was chosen that --config brings; None if it wasn't.
-        arguments: of the command, which the results keep so that it can be repeated; None for
-            another command's.
+        arguments: those of the command, which the results keep so that it can be repeated; None for
+            another command.
         advice: warning for too short runs; None for the default one.
         resumes: whether what the output directory holds of it isn't run again, except what was
             interrupted.
@@ -93,8 +93,8 @@ class Plan:
         )
 
     def name_of(self, request: Request) -> str:
-        """Return what messages call a request: with its label if nothing else tells it from
-        another.
+        """Return the name of a request in messages: with its label if nothing else distinguishes it
+        from another.
         """
         name = self._usual_name(request)
         alike = [request for request in self.requests if self._usual_name(request) == name]
@@ -165,8 +165,8 @@ def plan_for(
     notes: Iterable[str],
     **settings: Any,
 ) -> Plan:
-    """Return the plan of a command on this platform: its requests, what its options say of a
-    session, and settings.
+    """Return the plan of a command on this platform: its requests, the options of its session, and
+    settings.
     """
     cooldown_s = options.cooldown
     if cooldown_s is None:
@@ -201,7 +201,7 @@ def plan_of(options: BenchmarkOptions, framework: Framework, machine: Machine) -
     resolved = _resolved(options, framework, device, names, requested)
     trained = {request.scale for request, _ in resolved}
     if len(trained) > 1 and requested.shape is None:
-        # What one model has room for says little if the others need less of it.
+        # The memory that suffices for one model is no limit if the others need less.
         smallest = _smallest(trained)
         for request, about_request in resolved:
             if request.scale == smallest:
@@ -273,7 +273,7 @@ def this_node(options: BenchmarkOptions) -> Node | None:
     """Return which machine of several this is; None for one, and where torchrun has started the
     processes.
 
-    Raises UsageError if the environment doesn't say so.
+    Raises UsageError if the environment doesn't state it.
     """
     if (options.num_nodes or 1) == 1 or under_torchrun():
         return None
@@ -374,7 +374,7 @@ def given_options(options: BenchmarkOptions) -> FieldValues:
     """
     names = RequestedConfig.DEFAULTS.keys() & vars(options).keys()
     given = {name: getattr(options, name) for name in sorted(names - {"precision"})}
-    # Of several micro-batches each makes a request of its own.
+    # Each of several micro-batches makes a request of its own.
     given |= {
         "eager": options.eager or None,
         "micro_batch_size": (options.micro_batch_size or (None,))[0],

@@ -41,7 +41,7 @@ CPU.
 
 CHUNK = 1 << 24
 SPARE_SHARE = 0.1
-"""Of the free space: a preflight writes no larger file than that."""
+"""Share of the free space that the file of a preflight may take at most."""
 
 
 def measure(machine: Machine, processes: int, output_dir: Path, *, quick: bool) -> PreflightFile:

@@ -45,7 +45,7 @@ from tprimat.store.store import StoredRun
 from tprimat.text import counted, plain, runnable
 
 MOST_EVENTS = 3
-"""Of a run that are printed; all are in its result."""
+"""Most events of a run that are printed; all are in its result."""
 
 START_SECONDS = 900.0
 """What a training may take beyond twice its time limit before it is taken for hung: importing
@@ -60,12 +60,12 @@ class _Training:
     """One training of a session, and what is heard of it while it runs.
 
     Attributes:
-        index, request: of the session's requests.
+        index, request: one of the session's requests, and its position.
         title: what the user sees of it.
         log: the file with what it prints.
-        saved: the results that it says it wrote.
+        saved: the results that it reports to have written.
         is_stopped: whether the session ends it after the last step that was heard of.
-        cut: its time limit, once that ends it; only where the log is all that tells its steps.
+        cut: its time limit, s, once that ends it; only if its steps are known from the log alone.
     """
 
     index: int
@@ -105,8 +105,9 @@ class Session:
         files: result files, each once, in the order in which they were first written.
         failures: runs that ended in any other way than by their last step.
         interrupted: whether the user has ended it.
-        status: of the process that trained last, as a shell says it; TRAINING_FAILED if that ended
-            well and left no complete run, INTERRUPTED if the user ended the session after it.
+        status: exit status of the process that trained last, as a shell gives it; TRAINING_FAILED
+            if that ended well and left no complete run, INTERRUPTED if the user ended the session
+            after it.
     """
 
     def __init__(
@@ -505,8 +506,8 @@ class Session:
         return summary
 
     def _variables(self, index: int) -> dict[str, str]:
-        """Return what tells a run, by its environment, the fields of its result that only the
-        command knows.
+        """Return the environment by which a run gets the fields of its result that only the command
+        knows.
         """
         stated = Known(self._digests[index], self._plan.tuning, self._plan.arguments)
         return {
@@ -588,8 +589,8 @@ def show(plan: Plan, machine: Machine) -> None:
 def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
     """Run the runs of a plan; the exit status and the result files.
 
-    Of the tasks of a Slurm step, which print into one log, the first one prints, and its status
-    counts: it sees each training fail too.
+    The tasks of a Slurm step print into one log, so only the first one prints. Its status counts:
+    it sees each training fail too.
     """
     first = plan.requests[0]
     is_first = (

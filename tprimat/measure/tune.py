@@ -38,7 +38,7 @@ TRIAL_SHARE = 5
 """A trial has the steps of a full run divided by this."""
 
 FEWEST_STEPS = 8
-"""Steps of a trial: the first ones are warm-up, and a median of fewer says nothing."""
+"""Fewest steps of a trial: the first ones are warm-up, and a median of fewer is no evidence."""
 
 SEARCH_SHARE = 0.5
 """Share of the budget after which no trial begins: the rest is for confirming."""
@@ -50,7 +50,7 @@ FINALISTS = 3
 """Settings that are confirmed, beside the untuned one."""
 
 RUNS = 3
-"""Of each finalist, if the user doesn't say."""
+"""Runs of each finalist by default."""
 
 _ASKED = 20
 """How often optuna is asked for a setting that wasn't tried, before the next untried one is taken.
@@ -355,7 +355,7 @@ class Tuner:
 
 
 class _Pruning:
-    """Reports a trial's steps to optuna, and ends it if optuna says so.
+    """Reports a trial's steps to optuna, and ends it if optuna decides so.
 
     At a third and two thirds of the steps, which all trials reach, so that they are compared at the
     same ones.

@@ -75,7 +75,7 @@ def rate_of(rates: Sequence[float], shape: str | None = None) -> Rate:
     median = statistics.median(rates)
     return Rate(
         median=median,
-        # Of windows of equal work the harmonic mean is all work over all time.
+        # For windows of equal work, the harmonic mean is all work over all time.
         mean=statistics.harmonic_mean(rates),
         best=max(rates),
         error=MEDIAN_ERROR * stats.robust_sigma(rates) / median / math.sqrt(len(rates)),

@@ -119,9 +119,7 @@ def measure(
 
 
 def platform_here() -> Platform:
-    """Return the platform by what torch says alone: eight processes that ask the drivers take
-    seconds.
-    """
+    """Return the platform by torch alone: eight processes that ask the drivers take seconds."""
     import torch
 
     if torch.cuda.is_available():

@@ -41,8 +41,8 @@ class SharedArguments(TypedDict, total=False):
 class Benchmark:
     """Base of the frameworks' callbacks and of record(): their arguments, and what they leave.
 
-    What is stated here overrides `setup`, and both override the trainer's configuration. Sizes
-    that nobody states stay unknown: then there are step times, and no throughput in tokens.
+    What is stated here overrides `setup`, and both override the trainer's configuration. Sizes that
+    aren't stated stay unknown: then there are step times, and no throughput in tokens.
 
     Args:
         output_dir: directory of the result file.
@@ -200,7 +200,7 @@ class Benchmark:
 
 
 def argument_missing(what: str, argument: str, caller: str, why: str = "") -> Note:
-    """Return the note on a value that nobody states and that an argument of `caller` would set."""
+    """Return the note on a value that isn't stated and that an argument of `caller` would set."""
     return Note(
         "argument-missing", {"what": what, "why": why, "argument": argument, "caller": caller}
     )

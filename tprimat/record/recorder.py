@@ -44,7 +44,7 @@ NOTHING = (None, None)
 
 
 class Record(NamedTuple):
-    """One optimizer step, or a window of steps that couldn't be told apart.
+    """One optimizer step, or a window of steps that weren't timed one by one.
 
     Attributes:
         step: number of the (last) step, from 1.

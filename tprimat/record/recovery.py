@@ -291,7 +291,7 @@ def _is_abandoned(path: Path, file: IO[bytes], ended: str | None) -> bool:
 
 
 def _session(file: IO[bytes]) -> str | None:
-    """Return the session of a journal whose first line was read; None if it doesn't say."""
+    """Return the session of a journal whose first line was read; None if it has none."""
     run = msgspec.json.decode(file.readline(LONGEST_LINE), type=_Line).run
     if run:
         return run.session

@@ -18,7 +18,7 @@ LOSS, NORM = "loss", "gradient norm"
 class StepValues:
     """Collects the loss and gradient norm of steps; none is read before its step's mark is ready.
 
-    `scalars` takes the values of tensors; `absent` says why a value is unknown, if it never came.
+    `scalars` takes the values of tensors; `absent` is why a value is unknown, if it never came.
 
     Attributes:
         seen: names of values that came at least once.
@@ -39,9 +39,9 @@ class StepValues:
         """Return what reads a step's loss and gradient norm later; on a CPU, read them at once.
 
         Args:
-            losses: of its micro-batches, each as take() has kept it; with a None among them the
-                step has no loss.
-            grad_norm: of the whole gradient, before clipping, kept in the same way.
+            losses: those of its micro-batches, each as take() has kept it; with a None among them
+                the step has no loss.
+            grad_norm: norm of the whole gradient, before clipping, kept in the same way.
             scale: what the mean of the losses is multiplied by.
         """
         if self._scalars.at_once:

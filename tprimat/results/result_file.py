@@ -97,7 +97,7 @@ class Loaded:
     """A result file that was read, under its path as the user gave it.
 
     Attributes:
-        sha256: of the bytes that the runs were read from; by now the file may hold more.
+        sha256: digest of the bytes that the runs were read from; by now the file may have more.
     """
 
     name: str
@@ -252,7 +252,7 @@ def _changed(value: Kind, change: Callable[[str], Change | None], field: str = "
 
 
 def _named(name: str, value: Any, change: Callable[[str], Change | None], to: Change) -> Any:
-    """Return a value of a dictionary, which its name may tell from other text."""
+    """Return a value of a dictionary; its name may distinguish it from other text."""
     if not isinstance(value, str) or change(name) is not to:
         return _changed(value, change, name)
     text = to(f"{name}={value}")

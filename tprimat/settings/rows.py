@@ -344,4 +344,4 @@ NEEDED = tuple(field for field in SIZES if field != "num_query_groups")
 DIVISION = tuple(
     row.request for row in SETTINGS if row.matched and row.field.startswith("parallelism_config.")
 )
-"""Fields of a request that say how a model is divided over GPUs."""
+"""Fields of a request on how a model is divided over GPUs."""

@@ -40,7 +40,7 @@ ENDINGS = {
 """What became of a job, by the states at which it ends."""
 
 STOPPED = ("CANCELLED", "TIMEOUT", "PREEMPTED", "DEADLINE", "REVOKED")
-"""Those that say that a limit, or somebody, ended it."""
+"""States of a job that a limit or a person ended."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -122,7 +122,7 @@ def course(job: Job, state: JobState) -> list[str]:
 
 
 def ending(job: Job, state: JobState | None) -> str:
-    """Return how a job ended: as Slurm says, or, if it has forgotten the job, as its script
+    """Return how a job ended: as Slurm reports, or, if it has forgotten the job, as its script
     noted.
     """
     if state is not None:

@@ -27,8 +27,8 @@ class Description(Fixed, frozen=True):
 
     Attributes:
         job_id: None while it isn't submitted.
-        output_dir: of the results, absolute.
-        words: of the benchmark on each node.
+        output_dir: directory of the results, absolute.
+        words: arguments of the benchmark on each node.
     """
 
     output_dir: str

@@ -102,7 +102,7 @@ class _LegacyFile:
         training = self._training_config()
         learning_rates = self._series("learning_rates", stated.learning_rates)
         if stated.learning_rates and learning_rates.count(None) == count:
-            # Without their places they still tell two schedules apart.
+            # Without their positions they still distinguish two schedules.
             ends = finite((stated.learning_rates[0], stated.learning_rates[-1]))
             self.printed.update(first_learning_rate=ends[0], last_learning_rate=ends[1])
         status_reason = None
@@ -226,7 +226,7 @@ class _LegacyFile:
         return self._from_name("model", self.named.model)
 
     def _from_name(self, field: str, value: str | None) -> str | None:
-        """Return what the file's name says of a field that the file doesn't state."""
+        """Return the value in the file's name for a field that the file doesn't state."""
         if value:
             self._note("legacy-from-name", field=field, value=value)
         else:

@@ -91,7 +91,7 @@ Result: Any = msgspec.defstruct(
             (name, str | None, None)
             for name in ("platform", "framework", "model", "source", "timestamp")
         ),
-        # Of one device, as torch or a table named it.
+        # Memory of one device, as torch or a table stated it.
         _group(
             "gpu_info",
             "device_name device_count total_memory_gb gpu_cores software_stack software_version"
@@ -181,7 +181,7 @@ def parse(content: bytes) -> Any:
     except msgspec.DecodeError:
         if re.search(rb"\b(NaN|Infinity)\b", content) is None:
             raise
-        # If something else is wrong too, msgspec's error says at which byte.
+        # If something else is wrong too, msgspec's error states the byte.
         with contextlib.suppress(ValueError):
             return json.loads(content)
         raise

@@ -229,8 +229,8 @@ def _packed(file: Loaded, shared: dict[object, object]) -> Loaded:
             series = getattr(run, name)
             msgspec.structs.force_setattr(run, name, shared.setdefault(series, series))
         for name in ("step_times", "loss_values", "learning_rates", "grad_norms"):
-            # One with unknown values stays a tuple. The run is as frozen as before: nobody else has
-            # it yet.
+            # A series with unknown values stays a tuple. The run is as frozen as before: no other
+            # code has it yet.
             with contextlib.suppress(TypeError):
                 msgspec.structs.force_setattr(run, name, array.array("d", getattr(run, name)))
     return file
@@ -457,8 +457,7 @@ def _joined(earlier: tuple[Run, ...], run: Run) -> tuple[tuple[Run, ...], bool]:
     """
     for index, other in enumerate(earlier):
         if _same_training(other, run):
-            # Of a log that was read while it was written, and of one that was cut, the longer one
-            # counts.
+            # If a log was read while it was written, or was cut, the longer reading counts.
             longer = max(run, other, key=lambda read: len(read.steps))
             return (*earlier[:index], longer, *earlier[index + 1 :]), True
     return (*earlier, run), False

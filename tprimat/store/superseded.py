@@ -14,7 +14,7 @@ from tprimat.notes import Note
 from tprimat.results.run import Run
 
 CHANGED = 0.005
-"""Share by which a step time must differ to be told."""
+"""Share by which a step time must differ to be reported."""
 
 UNREAD = 0.05
 """Share of the training that must belong to no part of a run, or to its start-up, such as one block

@@ -56,8 +56,8 @@ class GrowingLogs:
     Attributes:
         ended: whether nothing can follow: the pipe was closed, or the training has written its
             result.
-        problem, heading: why there is no training in the logs so far, and where
-            docs/troubleshooting.md says more.
+        problem, heading: why there is no training in the logs so far, and the heading in
+            docs/troubleshooting.md.
         notes: what happened to the log, since they were last taken.
 
     Raises UnreadableError if there is no such file or directory.
@@ -180,7 +180,7 @@ class GrowingLogs:
     def _written(self, log: ImportedRun) -> float:
         if log.title not in self._versions:
             return 0.0
-        # Of a training that is recorded, the log beside says less.
+        # If a training is recorded, the log next to its journal has fewer values.
         later_s = TOGETHER_S if log.run.is_live else 0.0
         return self._versions[log.title].written + later_s
 
@@ -213,15 +213,15 @@ class GrowingLogs:
         with open(source, "rb", buffering=0, closefd=source is self.name) as pipe:
             while (chunk := pipe.read(CHUNK)) != b"":
                 if chunk is None:
-                    # Of one that doesn't block, nothing yet.
+                    # A pipe that doesn't block has nothing yet.
                     select.select([pipe], [], [])
                 self._spool.write(chunk or b"")
                 self._spool.flush()
         self.ended = True
 
     def _take_rotated(self, then: Version) -> None:
-        """Keep what the log held before it was renamed, or copied and emptied; else say that it is
-        lost.
+        """Keep the content of the log from before it was renamed, or copied and emptied; else note
+        that it is lost.
         """
         path = Path(self.name)
         siblings = {}

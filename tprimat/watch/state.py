@@ -26,7 +26,7 @@ WATCHED, BASELINE = "this run", "baseline"
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """A training as its log says so far.
+    """A training as far as its log shows it.
 
     Attributes:
         recent_s: median step time of the last records, s.
@@ -81,7 +81,7 @@ class State:
         """The error that its log names, if any, with its line; the training may go on all the
         same.
         """
-        # Before the first step the status of a log says failed, which no line of it does.
+        # Before the first step the status of a log is failed, although no line states that.
         ending = self.run.ending or how_ended(self.run)
         if ending.kind not in ("failed", "stopped") or ending.cause is None:
             return None
@@ -185,7 +185,7 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
     """Return a state with the comparison as it would be if the run ended now; else with why there
     is none.
     """
-    # An incomplete run isn't compared; that this one isn't over is said with its ratio.
+    # An incomplete run isn't compared; here the ratio is shown with a note that the run isn't over.
     ended = state.run.but(status="complete", status_reason=None, ending=None, label=WATCHED)
     files = []
     for file in baseline:

@@ -1,4 +1,4 @@
-"""Watch a training: read its logs as they grow, tell what happens, and decide when to stop."""
+"""Watch a training: read its logs as they grow, report what happens, and decide when to stop."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class _Watcher:
 
     def _read(self) -> Iterator[str]:
         runs = self._logs.read()
-        # Of a directory's logs the newest may belong to a rank that prints no steps.
+        # The newest log of a directory may belong to a rank that prints no steps.
         runs = [result for result in runs if result.run.steps] or runs
         if not runs:
             return

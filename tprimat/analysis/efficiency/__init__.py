@@ -27,7 +27,7 @@ class Efficiency:
 
     Attributes:
         steps: the steps that they cover, or the number of runs.
-        values: by the name of the row; a row that nobody asked for is absent.
+        values: by the name of the row; a row that wasn't requested is absent.
         hints: what could be tried.
     """
 

@@ -29,7 +29,7 @@ kernels alone 75.
 class Value:
     """A value in the unit of its row, with its interval if the step time has one; or None.
 
-    The reason says why there is no value, or what must be known of it.
+    The reason is why there is no value, or what must be known about it.
     """
 
     value: float | None

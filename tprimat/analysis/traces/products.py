@@ -31,7 +31,7 @@ split K left, and Cijk_B scales C.
 """
 
 UNKNOWN_SHARE = 0.01
-"""Of the time of matrix products: if the sizes of more are unknown, so are their FLOPs."""
+"""Share of the time of matrix products: if the sizes of more are unknown, so are their FLOPs."""
 
 
 class Product(NamedTuple):
@@ -39,7 +39,7 @@ class Product(NamedTuple):
 
     Attributes:
         batch, m, n, k: A is m × k, B is k × n, `batch` times.
-        precision: of A and B.
+        precision: precision of A and B.
     """
 
     batch: int

@@ -35,11 +35,11 @@ class Epoch(NamedTuple):
     """One pass over the data, or several together.
 
     Attributes:
-        wall_s: of the slowest process, from when all were ready until all were done.
+        wall_s: time of the slowest process, from when all were ready until all were done.
         samples, steps: sequence pairs over all processes, and optimizer steps; fewer where the time
             limit cut it.
-        data_wait_s: of the process that waited longest; what the device stood idle for lack of
-            data.
+        data_wait_s: time that the device was idle for lack of data, in the process that waited
+            longest.
         read_s: seconds that workers spent reading, of the process whose workers read longest.
         began, ended: on the first process's time.perf_counter(), s.
         cached_share: share of the data that lay in the page cache before it; None if that isn't
@@ -68,8 +68,8 @@ class EpochRecorder(LoopRecorder):
 
     Attributes:
         epochs: those that have ended, warm-up included.
-        memory: of the process that needs most, once all have ended.
-        loss_scale, skipped_steps: of fp16; None otherwise.
+        memory: that of the process that needs most, once all have ended.
+        loss_scale, skipped_steps: those of fp16; None otherwise.
         problems: notes so far.
     """
 

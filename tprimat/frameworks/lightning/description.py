@@ -1,9 +1,9 @@
 """Description of a Lightning training from its configuration: sizes, precision, parallelism,
 optimizer.
 
-Nothing here looks at a batch: NeMo's hooks see one micro-batch, or none. What the configuration
-doesn't say stays unknown, with the reason. Trainer and module are taken as they come (Lightning's
-or NeMo's), so their attributes are asked for and never relied on.
+Nothing here looks at a batch: NeMo's hooks see one micro-batch, or none. Values that the
+configuration lacks stay unknown, with the reason. Trainer and module are taken as they come
+(Lightning's or NeMo's), so their attributes are asked for and never relied on.
 """
 
 from __future__ import annotations

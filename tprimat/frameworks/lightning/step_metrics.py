@@ -51,7 +51,7 @@ class StepMetrics:
     def batch_end(self, outputs: Any) -> None:
         """Take the loss of a batch, as training_step returned it."""
         self._batches += 1
-        # Of a dict at once: to ask for an abstract Mapping takes longer.
+        # A check for dict is quick: one for an abstract Mapping takes longer.
         loss = self._values.take(
             LOSS, outputs.get("loss") if isinstance(outputs, (dict, Mapping)) else outputs
         )

@@ -106,7 +106,7 @@ def _switch_roctx(on: bool) -> None:
             break
     else:
         raise OSError(f"{ROCTX[0]} cannot be loaded")
-    # 0: of all threads.
+    # 0: those of all threads.
     status = (library.roctxProfilerResume if on else library.roctxProfilerPause)(ctypes.c_uint64(0))
     if status:
         raise RuntimeError(
@@ -138,7 +138,7 @@ class Window:
         profile: entered and left by the window.
         traces: paths of what the profile leaves, by kind.
         kind: name of the profiler, for messages.
-        steps, limit: of the training; it goes on for WINDOW more steps.
+        steps, limit: those of the training; it goes on for WINDOW more steps.
         before: called before the profiler starts.
     """
 

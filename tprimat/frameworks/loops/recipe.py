@@ -1,7 +1,6 @@
 """The training that every framework with a loop of ours is given, spelled out once.
 
-- weights: drawn from the seed on the CPU (LARGEST_FROM_CPU says up to which size), before the
-framework
+- weights: drawn from the seed on the CPU (up to the size LARGEST_FROM_CPU), before the framework
   sees the model: the same ones, whatever wraps them then;
 - samples: those of MicroBatches, in its order, however many processes share them;
 - loss: cross entropy of the next token, the mean over the tokens of a micro-batch, and over the
@@ -225,7 +224,7 @@ def hyperparameters(shape: ModelConfig) -> Optimizer:
 
 
 def described(request: Request, *divided: str, **training: str) -> Run:
-    """Return a Run without records that says what a training is given, for launches of other
+    """Return a Run without records that has the settings of a training, for launches of other
     programs.
 
     `divided` are fields of its parallelism_config, `training` is more of its training_config.

@@ -27,7 +27,7 @@ REVISION = "0" * 40
 """Stands for the commit of a model on the Hub."""
 
 WARMUP_STEPS = 10
-"""Of the learning rate, in performance recipes."""
+"""Warm-up steps of the learning rate, in performance recipes."""
 
 
 def build(request: Request) -> Any:

@@ -50,8 +50,8 @@ _INSTALL = (
 
 OPTIMIZER, PASSED = "core/optimizer/__init__.py", "no_weight_decay_cond"
 """Where Megatron Core defines get_megatron_optimizer, and an argument that NeMo 2 passes to it:
-0.15.3 has it, 0.16.0 doesn't. Its source is asked, since containers have a clone of Megatron whose
-version says little.
+0.15.3 has it, 0.16.0 doesn't. Its source is checked, since containers have a clone of Megatron
+whose version doesn't show it.
 """
 
 

@@ -63,8 +63,8 @@ def build(request: Request) -> Any:
         recipe.trainer.plugins = make[request.precision]()
     if request.vendor_settings:
         _tune(recipe, request)
-    # Here alone, since it needs Lightning: what is wrong with a Slurm job is told where only its
-    # command is.
+    # Imported only here, since it needs Lightning: errors of a Slurm job are reported on machines
+    # that may not have it.
     from tprimat.frameworks.nemo.recording import NemoBenchmark
 
     # Plain words only: NeMo-Run writes the recipe down, and other processes read it.
@@ -75,7 +75,9 @@ def build(request: Request) -> Any:
 
 
 def show(requests: Sequence[Request]) -> None:
-    """Print the recipes that NeMo would run, field by field; needs NeMo, and says so without it."""
+    """Print the recipes that NeMo would run, field by field; without NeMo, print a note that it is
+    needed.
+    """
     if reason := nemo.LAUNCHER.unavailable():
         console.note(f"the recipe can be shown only if NeMo is installed: {reason}")
         return

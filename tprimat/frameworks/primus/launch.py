@@ -35,8 +35,8 @@ _SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
 class Resolver(Planner):
-    """The choices of `benchmark`, which trains the full size, in 200 steps unless the user says
-    otherwise.
+    """The choices of `benchmark`, which trains the full size, in 200 steps unless the user requests
+    others.
     """
 
     def prepare(self) -> None:

@@ -266,9 +266,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
 def _watched_program(
     failed: Callable[[BaseException], None], ended: Callable[[], None]
 ) -> Iterator[None]:
-    """Call these if the program ends in the midst: the Trainer tells its callbacks of no
-    exception.
-    """
+    """Call these if the program ends early: the Trainer calls no callback for an exception."""
     usual = sys.excepthook
 
     def uncaught(

@@ -33,7 +33,7 @@ class Header(Fixed, frozen=True, omit_defaults=True):
     Attributes:
         platform: that trains.
         gpus: GpuState.id of each GPU that trains here.
-        pid: of the training's first process.
+        pid: that of the training's first process.
         unknown: what can't be read, and why.
     """
 

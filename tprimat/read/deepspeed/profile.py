@@ -63,7 +63,7 @@ class Profile:
                 )
 
     def state(self, stated: LoggedValues) -> None:
-        """State what the block says of the setup."""
+        """State the settings in the block."""
         for name, field in _SETUP.items():
             if name in self._rows:
                 state(

@@ -45,7 +45,7 @@ _FIELDS = {
     r"Total train batch size \([^)]{0,200}\)": "global_batch_size",
     "Gradient Accumulation steps": "gradient_accumulation_steps",
     "Num examples": "examples",
-    # Of Unsloth's banner.
+    # Unsloth's banner.
     "Num GPUs": "num_gpus",
     "Num GPUs used": "gpus_per_process",
     "Data Parallel GPUs": "data_parallel_size",
@@ -67,7 +67,7 @@ _STATEMENTS = statements(
         r"(?:\bGPU: |/\|    )(?P<device_name>[A-Z][\w .-]{2,60}?)\. (?:Num GPUs = \d{1,6}\. )?"
         r"Max memory: [\d.]{1,12} GB",
     ),
-    # Of PEFT. The Trainer's own count may be that of one rank's share.
+    # PEFT's line. The Trainer's own count may be that of one rank's share.
     (
         "trainable params: ",
         count,

@@ -20,7 +20,7 @@ PIECE = 1 << 22
 """Bytes that are decoded at once."""
 
 LONGEST = 1 << 25
-"""Bytes. Of a single event, and of what precedes all events or follows them."""
+"""Most bytes of a single event, and of the text before all events or after them."""
 
 GUESSES = 8
 """Cuts that are tried at the end of a piece before each bracket of it is counted."""

@@ -184,7 +184,7 @@ class Reader:
             self._last = ParsedLine.of(raw, layout, record)
 
     def _take(self, record: Record, text: str, *, whole: bool = True) -> None:
-        """Put a record where it belongs, as the table at the top of this file says."""
+        """Put a record where it belongs by the table at the top of this file."""
         if not whole and record.seconds is None:
             self._cut_off = record.iteration
             return

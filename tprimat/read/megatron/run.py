@@ -177,8 +177,8 @@ class MegatronRun(RunBuilder):
         }, warnings
 
     def health(self, series: Series) -> list[Health]:
-        """Return what each line says of whether its iterations trained. NaN that it counts is that
-        of the loss.
+        """Return by line whether its iterations trained, as far as it states that. The NaNs that it
+        counts are those of the loss.
         """
         table = self.training.table
         health = []
@@ -294,7 +294,7 @@ class MegatronRun(RunBuilder):
 
 
 def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
-    """Return the global batch size: what every iteration line says; the dump's if none says it."""
+    """Return the global batch size that every iteration line states, or the dump's if none does."""
     batch = _size_of_lines(records, "batch")
     if batch is None:
         return stated.count_statement("global_batch_size")
@@ -326,7 +326,7 @@ def _warn_of_missing(
     warn("nan-iterations", table.column("nans"))
     warn("values-garbled", (kind.garbled for kind in kinds))
     warnings += unread_labels(name for kind in dict.fromkeys(kinds) for name in kind.unread)
-    # Of a restored time the printed one is there.
+    # For a restored time, the printed one is there.
     warn("times-unreadable", (time is None for time in seconds))
     if table.present("loss"):
         lines = zip(table.column("loss"), table.column("skipped"), kinds, strict=True)

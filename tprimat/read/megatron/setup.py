@@ -82,7 +82,7 @@ _STATEMENTS = statements(
     ("world", int, COMPUTED, r"using world size: *(?P<world_size>\d{1,15})"),
     ("[Primus:Env]", int, ECHOED, r"\[Primus:Env\] rank=\d+, world_size=(?P<world_size>\d{1,15})"),
     ("-world_size", int, ECHOED, r"-world_size: +(?P<world_size>\d{1,15})\s*$"),
-    # The tokenizer pads after the dump was printed, which still says None or the unpadded size.
+    # The tokenizer pads after the dump was printed, which still has None or the unpadded size.
     (
         "padded vocab",
         int,
@@ -202,7 +202,7 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
 
 
 def recomputation(stated: LoggedValues) -> str | None:
-    """Return none, selective or full; None if the log doesn't say."""
+    """Return "none", "selective" or "full"; None if the log doesn't state it."""
     granularity = stated.value("recompute_granularity")
     if stated.value("checkpoint_activations") is True or granularity == "full":
         # The block method recomputes as many layers as are asked for: none when that is 0.
@@ -218,7 +218,7 @@ def recomputation(stated: LoggedValues) -> str | None:
 
 
 def fields_of(stated: LoggedValues) -> LoggedValues:
-    """Return what the arguments say, by a result's fields; the model's shape aside."""
+    """Return the values in the arguments by a result's fields, except the model's shape."""
     fields = LoggedValues()
     for name, statement in stated.items():
         if name in FIELDS:
@@ -459,7 +459,7 @@ def _parameters(stated: LoggedValues) -> tuple[int | None, str | None]:
 
 
 def model_name(stated: LoggedValues) -> LoggedValue | None:
-    """Return what the log calls the model, with the line that says so."""
+    """Return the log's name for the model, with the line that states it."""
     for name in ("model", "config", "exp_name", "save", "tokenizer_model"):
         statement = stated.get(name)
         word = stated.word(name)

@@ -63,11 +63,11 @@ class BenchmarkRun(LoggedTraining):
         milestones: its first and last event, init_start, run_start and run_stop, by these names.
         end: line and status of its end.
         evaluations: where, and the result.
-        figures: of the whole run, by names of native_metrics.
+        figures: values of the whole run, by names of native_metrics.
         unreadable: lines of events that can't be read.
         is_divided: whether it has a block_start.
         placed, timeline: what was made of the events and the marks, once the log is over.
-        doubts: of the timeline.
+        doubts: notes on the timeline.
     """
 
     events: list[Event] = dataclasses.field(default_factory=list)
@@ -168,7 +168,7 @@ def builder(training: BenchmarkRun) -> RunBuilder:
 
 def _settings(stated: LoggedValues) -> FieldValues:
     """Return the platform and the submitter. The platform is free text; without a system
-    description nothing else tells 8 GPUs from 16.
+    description, only it distinguishes 8 GPUs from 16.
     """
     settings: FieldValues = {}
     platform = stated.word("submission_platform")

@@ -153,7 +153,7 @@ def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
     paths = list(descriptions)
     within = [path for path in paths if path.stem.lower() in folders]
     if len(within) != 1:
-        # Of 8xB200_nemo_run1.txt, the two words of 8xB200_nemo.json; one word says too little.
+        # 8xB200_nemo_run1.txt begins with the two words of 8xB200_nemo.json; one word isn't enough.
         words = _words(log.stem)
         common = {path: len(_words(path.stem)) for path in paths if _words(path.stem) <= words}
         most = max(common.values(), default=0)
@@ -231,8 +231,8 @@ def applied(run: Run, system: System, where: str) -> Run:
 
     An empty place means that the system was inferred from names.
 
-    Of two descriptions that contradict each other the one in the log, which the machine itself
-    wrote, is kept.
+    If two descriptions contradict each other, the one in the log, which the machine itself wrote,
+    is kept.
     """
     config = run.training_config
     doubts = []
@@ -277,9 +277,7 @@ def applied(run: Run, system: System, where: str) -> Run:
 
 
 def _contradiction(run: Run, system: System) -> str | None:
-    """Return what a description says of the GPUs that can't be true of a run; None if both
-    agree.
-    """
+    """Return the contradiction between a description's GPUs and a run; None if both agree."""
     names = run.gpu_info.device_name, system.gpu.device_name
     counts = run.num_gpus, system.gpu.device_count
     rows = [{*_candidates(name)} if name else set() for name in names]

@@ -221,9 +221,9 @@ class Timeline:
         """Move ends of blocks that were logged before the GPU was done to where the records of
         their steps have them.
 
-        Of 66 steps, 60 take 10.5 s until the last record, and 6 take 0.92 s more until block_stop,
-        which comes 0.13 s early. A block without records ends as early as the others do. Training
-        and evaluation together are unchanged.
+        For example, 60 of 66 steps take 10.5 s until the last record, and 6 take 0.92 s more until
+        block_stop, which comes 0.13 s early. A block without records ends as early as the others
+        do. Training and evaluation together are unchanged.
         """
         early: dict[int, float] = {}
         paces: list[float] = []

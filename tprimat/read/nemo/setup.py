@@ -111,7 +111,7 @@ def feed(line: int, text: str, around: LogContext) -> None:
             add("precision", "fp8", COMPUTED)
             add("precision_detail", f"fp8 {value}", COMPUTED)
         elif low.startswith("mxfp8") and around.stated.value("precision") == "fp8":
-            # Of an fp8_recipe.
+            # Values of an fp8_recipe.
             add("precision", "mxfp8", COMPUTED + 1)
     for tensor, pipeline, parameters in _OF_RANK.findall(text):
         add(f"parameters of rank {int(tensor)}, {int(pipeline)}", int(parameters))

@@ -1,7 +1,7 @@
 """What readers of log formats and file formats are, and what they give: ParsedLog.
 
 A reader is fed lines and afterwards gives a ParsedLog for each training that it saw, which knows
-what the log states and on which line; the command sets what the user says beside it, and asks for
+what the log states and on which line; the command adds the values that the user gives, and asks for
 the Run.
 """
 
@@ -35,11 +35,11 @@ class ParsedLog:
 
     Attributes:
         steps: records of steps that it has.
-        stated: what the log says of the setup, by field.
+        stated: the setup as the log states it, by field.
         notes: what the reader did that leaves no doubt, such as passing over doubled lines.
         build: makes the Run; see run().
-        resumed: the step that the training goes on from, if the log says that it is another
-            attempt.
+        resumed: the step that the training resumes from, if the log shows that it is another
+            attempt; else None.
         began: the first time in the log beside its records.
         dated: the first time of all.
     """
@@ -65,11 +65,11 @@ class Reader(Protocol):
     """
 
     name: str
-    """Of the log format."""
+    """Name of the log format."""
 
     @property
     def all_signs(self) -> Sequence[str]:
-        """A line without any of these, a time, an event or a failure says nothing to it.
+        """A line without any of these, a time, an event or a failure has no information for it.
 
         Unless it knows the log, or its attribute `within` is true: it has begun what goes on over
             several lines.

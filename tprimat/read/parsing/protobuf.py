@@ -18,7 +18,7 @@ def varint(content: bytes, at: int) -> tuple[int, int]:
     """
     value = content[at]
     shift = 0
-    # The highest bit of a byte, which is not of the number, says that another one follows.
+    # The highest bit of a byte isn't part of the number: it shows that another byte follows.
     while value >> shift >= 0x80:
         at += 1
         shift += 7

@@ -35,9 +35,9 @@ class Record:
         step: as printed.
         line: in the log, from 1.
         seconds: mean time of a step, s.
-        window: steps that the record averages, if the record itself says so.
+        window: steps that the record averages, if the record itself states it; else None.
         stamp: when it was printed.
-        origin: who printed it, if a prefix says so.
+        origin: the process that printed it, if a prefix states it; else None.
         native: what the framework printed beside, by the name that it has in native_metrics.
         not_finite: names of values that are NaN or infinite.
         unread: labels with a number that the reader doesn't know.
@@ -124,8 +124,8 @@ def _time_and_relevance(text: str) -> tuple[Stamp | None, bool]:
 
 @dataclasses.dataclass
 class LogContext:
-    """What a stretch of a log says besides its records: `stated` of the setup, `hinted` of
-    hints.LINES.
+    """The information in a stretch of a log besides its records: `stated` on the setup, `hinted`
+    from hints.LINES.
     """
 
     stated: LoggedValues = dataclasses.field(default_factory=LoggedValues)
@@ -270,8 +270,8 @@ def set_times(records: Sequence[Record], *, in_whole_seconds: bool = False) -> N
     steps 10 and 20 has all steps, one that begins with steps 110 and 120 was resumed at step 100. A
     time of 0 s gives none either, where that isn't the whole seconds of less than one.
 
-    A step time is of all steps since the time before, and so is its window: of 0.45 s a step,
-    records lie 0 s and 1 s apart, and 1 s is of two or three steps.
+    A step time covers all steps since the time before, and so does its window: with steps of 0.45
+    s, records are 0 s or 1 s apart, and 1 s covers two or three steps.
     """
     usual = records[0].step
     if len(records) > 1:
@@ -334,7 +334,7 @@ def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, floa
 
 def timestamp(first: Stamp | None, warnings: list[Note]) -> str | None:
     """Return when the training began, with its offset; None, and a warning, if the log doesn't
-    say.
+    state it.
     """
     if first is None:
         warnings.append(Note("timestamp-unknown", {"why": "the source has no time of day"}))
@@ -362,7 +362,7 @@ def outcome(
         training: whose log is over.
         planned: steps that were asked for.
         done: its last step, counted from 1.
-        warnings: of the run.
+        warnings: warnings on the run.
         known: what its source records as the cause, beside the lines.
     """
     around = training.around
@@ -404,7 +404,7 @@ def outcome(
 
 def afterwards(causes: FailureReasons, known: Cause | None = None) -> list[Note]:
     """Return a warning of what failed once a training had done its steps, if its launcher or its
-    source says so.
+    source reports it.
     """
     cause = known or (causes.cause() if causes.exit_code else None)
     if cause is not None and cause.kind == "failed":

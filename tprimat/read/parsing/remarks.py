@@ -45,7 +45,7 @@ def warnings_of(training: LoggedTraining) -> list[Note]:
 
 
 class Health(NamedTuple):
-    """What the record of a step says of whether it trained.
+    """What the record of a step shows about whether it trained.
 
     Attributes:
         loss: whether it is a number; None if none is printed.
@@ -79,8 +79,8 @@ at the first three of a log, each of which is skipped and has a gradient norm th
 def diverged(steps: Sequence[Health], *, prints_each_loss: bool) -> tuple[Note, ...]:
     """Return notes on steps that trained nothing, of records in order; none for none.
 
-    A gradient norm that is no number, or a step that is skipped, is told of if it is so at most
-    steps or at the end.
+    A gradient norm that is no number, or a skipped step, is reported if most steps have it or the
+    last ones.
     """
     untrained = {"loss-not-finite": [step.step for step in steps if step.loss is False]}
     untrained["loss-vanished"] = _without_loss(steps, is_each=prints_each_loss)
@@ -129,7 +129,7 @@ def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
 
 
 def hinted(found: LoggedValues) -> Iterator[Note]:
-    """Yield notes on what hints.LINES tell, versions aside."""
+    """Yield the notes on the hints of hints.LINES, except versions."""
     for name, code in hints.NOTES.items():
         if hint := found.get(name):
             yield Note(code, {"line": hint.line, "value": hint.value})

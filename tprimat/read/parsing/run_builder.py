@@ -92,19 +92,20 @@ class RunBuilder:
         lines: whether the source has lines that a person can look up.
         rate: native rate per GPU that counts every position of a sequence, so that it must be what
             batch, sequence, time and GPUs give; None if the source counts others.
-        figures: of the whole training, by names of native_metrics.
+        figures: values of the whole training, by names of native_metrics.
         memory: fields of MemoryMetrics, GB.
         gpu: fields of GpuInfo that are no statements.
         breakdown: seconds by part.
         trace: where the time of profiled steps goes.
-        versions: of packages.
+        versions: versions of packages, by name.
         settings: further settings of the training, in the framework's own names.
         unknown: why something is unknown, by the field's name; a warning if it stays so.
-        ended: whether the source says that the training was done; None: records and marks tell.
-        cause: of its end, if the source records that beside its lines.
+        ended: whether the source states that the training was done; None if records and marks
+            decide it.
+        cause: cause of its end, if the source records that outside of its lines; else None.
         fixed: its end, if the source isn't a log of a training at all.
         timestamp: if the source states it otherwise than by the first time in it.
-        shape: of the model, if it isn't among the statements.
+        shape: shape of the model, if it isn't among the statements; else None.
         label: what the source itself calls this side.
         of_training: whether it is worth a warning that the source doesn't state model, sizes and
             time.
@@ -308,7 +309,7 @@ class RunBuilder:
         return series, warnings
 
     def health(self, series: Series) -> list[Health]:
-        """Return what each record says of whether its steps trained."""
+        """Return by record whether its steps trained, as far as it shows that."""
         bad = [record.not_finite for record in self.training.ordered()]
         columns = (series["steps"], series["loss_values"], series["grad_norms"], bad)
         return [
@@ -378,8 +379,8 @@ class RunBuilder:
         starts = [index for index, kinds in beside.items() if "start" in kinds]
         held = longer(times, windows, beside, starts, coarse)
         if self.timing.kind == "stamps" and len(steps) - len(beside) < LEAST_PLAIN:
-            # Nothing shows what a plain record takes, so what is stated counts: of 60 s between two
-            # records, 46.7 s are the evaluation's that the log says took so long.
+            # Nothing shows what a plain record takes, so what is stated counts: if the log states
+            # that an evaluation took 46.7 s, these are taken from the 60 s between two records.
             spent = {index: sum(kinds.values()) for index, kinds in beside.items()}
             held = {}
             for index, seconds in spent.items():
@@ -427,7 +428,7 @@ class RunBuilder:
         """Yield the records, those that a restart repeats too, with times for build_timeline()."""
         windows = [(record, record.window) for record in self.training.ordered()]
         if self.lines:
-            # Without lines nobody knows where they were in the order of things.
+            # Without lines their order among the events is unknown.
             windows += [(record, None) for record in self.training.lost]
         kind = self.timing.kind
         for record, window in sorted(windows, key=lambda pair: (pair[0].line, pair[0].step)):

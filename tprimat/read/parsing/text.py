@@ -36,8 +36,8 @@ class Line(NamedTuple):
 def lines(chunks: Iterable[bytes]) -> Iterator[Line]:
     """Yield the lines of a file that comes in chunks of any size.
 
-    UTF-8, or what a byte order mark or the first zeros say; bytes that don't decode become U+FFFD.
-    A carriage return within a line, as progress bars write it, parts it into pieces.
+    UTF-8, or the encoding that a byte order mark or the first zeros show; bytes that don't decode
+    become U+FFFD. A carriage return within a line, as progress bars write it, parts it into pieces.
     """
     number = 1
     for block, whole in blocks_of(chunks):
@@ -142,10 +142,10 @@ _LARGER_THAN_CHUNKS = 4 << 20
 class Blocks:
     """Puts the chunks of a file together into blocks of whole lines, in UTF-8 and without a mark.
 
-    The lines of a log are the same wherever its chunks end. Of a line that is longer than
-    LONGEST_LINE the beginning is kept; a progress bar of that length goes on in the next block,
-    parted at a carriage return. More of these are put at either side of the cut, which show nothing
-    and tell both from empty lines.
+    The lines of a log are the same wherever its chunks end. The beginning of a line that is longer
+    than LONGEST_LINE is kept; a progress bar of that length goes on in the next block, parted at a
+    carriage return. More of these are put at either side of the cut, which show nothing and tell
+    both from empty lines.
     """
 
     def __init__(self) -> None:

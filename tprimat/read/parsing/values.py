@@ -81,8 +81,8 @@ def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
     one, if it is whole.
 
     Each is taken as rounded to its printed digits; a float, which has lost its zeros, to 3 at
-    least. None for less than 1, for what lies between two whole numbers, and where digits don't
-    tell one from the next: 3 tell up to 49.
+    least. None below 1, between two whole numbers, and if the digits don't distinguish a number
+    from the next: 3 digits do up to 49.
     """
     values = []
     least_digits = 99
@@ -227,11 +227,12 @@ class LoggedValue:
     """A value that a log states.
 
     Attributes:
-        value: None if the log says that there is none, such as `fp8 ... None`.
-        line: of the log, from 1.
+        value: None if the log states that there is none, as in `fp8 ... None`.
+        line: line of the log, from 1.
         text: the statement as the log has it, without prefixes.
-        weight: of two statements the heavier one holds, of equally heavy ones the later one: an
-            argument dump is what the training itself held, a launcher's echo is what it was asked.
+        weight: the heavier of two statements counts, the later one of equally heavy ones: an
+            argument dump shows the values of the training itself, a launcher's echo the requested
+            ones.
     """
 
     value: Any
@@ -296,7 +297,7 @@ class LoggedValues(dict[str, LoggedValue]):
 def state(
     stated: LoggedValues, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1
 ) -> None:
-    """Add what a source says of a field; nothing if it says nothing."""
+    """Add a source's statement on a field, if it has one."""
     if value is not None:
         quote = " ".join((text or f"{name}: {value}").split())[:300]
         stated.add(name, LoggedValue(value, line, quote, weight))

@@ -260,7 +260,7 @@ def _figures(layout: Layout, scalars: Scalars) -> Figures:
 def _state_texts(
     layout: Layout, texts: Mapping[str, str], training: LoggedTraining
 ) -> ModelConfig | None:
-    """State what texts among the events say; return the model's shape, if they have Megatron's
+    """State the values in texts among the events; return the model's shape, if they have Megatron's
     arguments.
     """
     stated = training.around.stated

@@ -3,11 +3,11 @@
     [titan] 2025-06-04 08:51:58,557 - root - INFO - step: 10  loss: 10.7069  memory:
     30.99GiB(32.62%) tps: 7,034  tflops: 407.35  mfu: 41.19%
 
-tps is tokens per second and device: of the tokens that a data-parallel rank took since the line
-before, divided by the time since then and by tensor, pipeline and context parallelism. Padding
-counts. tflops are model FLOPs, attention counted in full and recomputation not. The line has no
-step time: it follows from tps if batch, sequence and devices are stated, else from tps and the
-times of the lines, which show how many tokens a device takes in a step.
+tps is tokens per second and device: the tokens of a data-parallel rank since the line before,
+divided by the time since then and by tensor, pipeline and context parallelism. Padding counts.
+tflops are model FLOPs, attention counted in full and recomputation not. The line has no step time:
+it follows from tps if batch, sequence and devices are stated, else from tps and the times of the
+lines, which show how many tokens a device takes in a step.
 
 native_metrics: `tokens_per_second_per_gpu`, `tflops_per_gpu`, `mfu_percent`, `memory_reserved_gb`
 (highest since the line before, of the rank that prints).
@@ -69,7 +69,7 @@ _UNKNOWN = {"memory": 0.0, "loss": -1.0, "global_avg_loss": -1.0}
 RATE = "tokens_per_second_per_gpu"
 
 DEFAULT_LOG_FREQ = 10
-"""torchtitan's metrics.log_freq if nobody sets it."""
+"""The default of torchtitan's metrics.log_freq."""
 
 
 @dataclasses.dataclass

@@ -300,7 +300,7 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[Note]]:
         return ModelConfig(num_parameters=parameters), []
 
     pairs = re.findall(r"\b(\w+)['\"]?\s*[=:]\s*['\"]?([-\w.+]+)", text)
-    # Of several parts with one name the first holds.
+    # The first of several parts with one name counts.
     arguments = dict(reversed(pairs))
 
     def size(name: str) -> int | None:
