@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEAST_RECORDS = 20
 LEAST_SHARE = 0.2
-"""A segment has at least 20 records and a fifth of all: what is shorter is a disturbance."""
+"""A segment has at least 20 records and a fifth of all; a shorter one is a disturbance."""
 
 LEAST_CHANGE = 0.02
 """Minimum relative change; smaller changes are ignored."""

@@ -34,7 +34,7 @@ class Convention:
     """A way of counting.
 
     Attributes:
-        name: what it counts, a noun phrase.
+        name: the part that it counts, a noun phrase.
         per_token: how it counts.
         is_mistake: whether its shape isn't the model's, so that it can't be intended.
     """

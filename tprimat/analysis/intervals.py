@@ -292,8 +292,7 @@ def difference(
         second: shape (runs,).
         floors: variance of one run's value that rounding alone gives, of either system. Equal
             rounded values don't make a system certain.
-        within: half the interval within a single run, of which its system's other runs know
-            nothing.
+        within: half the interval within a single run, which its system's other runs don't share.
     """
     if len(first) > 1 and len(second) > 1:
         return welch(first, second, floors=floors)

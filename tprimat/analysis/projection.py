@@ -34,8 +34,7 @@ CREDIBLE = 0.10
 """Largest backtest error with which a model may widen the interval."""
 
 FAR = 2.0
-"""From this factor beyond the largest measured size on, a projection is far from what was measured.
-"""
+"""From this factor of the largest measured size on, a projection is far from the measurements."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,8 +222,8 @@ def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection |
 
 
 def default_batch(sizes: Sequence[Size], gpus: int) -> int | None:
-    """Return the batch that another size would have: the one that all share, else as many per GPU
-    as the nearest.
+    """Return the batch of another size: the one that all sizes share, else with as many sequences
+    per GPU as the nearest size.
     """
     nearest = min(sizes, key=lambda size: abs(math.log(size.gpus / gpus)))
     if nearest.batch is None or len({size.batch for size in sizes}) == 1:

@@ -395,7 +395,7 @@ def _slow_record(times: Sequence[float], steps: Sequence[int], *, ends_run: bool
     fields = {"step": step, "times": slowest / longest}
     if ends_run and times[-1] == slowest:
         return Note("slow-last-record", fields)
-    # A slow first one is what is left of a start that fades.
+    # A slow first record is the rest of a start that fades out.
     if times[0] == slowest or slowest - longest < TYPICAL * sum(times):
         return None
     return Note("slow-record", fields)

@@ -27,7 +27,7 @@ class Clone:
         variable: names the directory of its clone.
         title: title of the framework, for messages.
         script: a file that such a clone has.
-        data: what it trains on, as a clause.
+        data: the training's data, as a clause.
     """
 
     variable: str

@@ -116,7 +116,7 @@ def check_precision(run: Run, named: object, framework: Framework) -> None:
 def differences(
     run: Run, framework: Framework, num_gpus: int, data_kind: str | None = None
 ) -> Iterator[str]:
-    """Yield what a training here will not have in common with the result, one sentence each.
+    """Yield the differences of a training here from the result, one sentence each.
 
     `num_gpus` processes will train here, on data of a kind; None for the framework's own.
     """

@@ -199,7 +199,7 @@ def same_training(
     compared = (_pairs(one, other, name) for name in ("loss_values", "policy_loss", "grad_norms"))
     losses = next(filter(None, compared), [])
     if isinstance(runtime, float) and isinstance(other_runtime, float) and not (ranks and losses):
-        # A console prints four digits of what a file holds in full.
+        # A console prints four digits of values that a file has in full.
         tolerance = 1e-9 if is_copy else LOSS_DIGITS
         is_same = math.isclose(runtime, other_runtime, rel_tol=tolerance)
         if not is_same or not is_copy:

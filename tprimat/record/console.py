@@ -1,6 +1,4 @@
-"""Console lines of a training that records itself: what is recorded, steps if requested, what came
-of it.
-"""
+"""Console lines of a training that records itself: recording, steps if requested, outcome."""
 
 from __future__ import annotations
 

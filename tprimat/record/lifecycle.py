@@ -72,8 +72,8 @@ class Options(msgspec.Struct, frozen=True):
     """What a caller wants of a recording.
 
     Attributes:
-        platform: None for the one that the training runs on.
-        known: the caller's setup, which overrides what the training shows.
+        platform: None for the training's own.
+        known: the caller's setup, which overrides the values that are read from the training.
     """
 
     output_dir: Path
@@ -177,7 +177,7 @@ class Recording:
         self._steps_after_first = 0
 
     def _latest_preflight(self) -> Preflight:
-        """Return what was measured on this machine as it is before the first step."""
+        """Return the measurements of this machine before the first step."""
         if self.process.rank:
             return Preflight()
         return preflight.latest(
@@ -463,7 +463,7 @@ class Recording:
         return timeline(began - created, recorder.ends, recorder.pauses, self.first_step + 1, until)
 
     def _joined(self, run: Run) -> Run:
-        """Return the run with what the sampler has read."""
+        """Return the run with the readings of the sampler."""
         sampler = self.sampler
         ends = self.recorder.ends
         if sampler is None:

@@ -235,7 +235,7 @@ class LoopRecorder(Benchmark):
         return torch.device("cpu")
 
     def _shown(self, recording: Recording) -> Run:
-        """Return what the loop's objects show, and what was stated of it."""
+        """Return the setup that the loop's objects show, and its stated values."""
         precision = self._precision
         detail = self._precision_detail
         sizes = self._options.known.training_config

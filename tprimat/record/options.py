@@ -64,7 +64,7 @@ class Benchmark:
             time is known.
 
     Attributes:
-        stop_reason: set by whoever ends the training early on purpose, such as a time limit; the
+        stop_reason: set by code that ends the training early on purpose, such as a time limit; the
             run then counts as complete, with this reason.
 
     Raises UsageError, one line, for an argument that is wrong.
@@ -147,13 +147,11 @@ class Benchmark:
         return None
 
     def notes(self) -> Sequence[Note]:
-        """Return what is doubtful of the run beyond what its recording knows."""
+        """Return notes on the run beyond those of its recording."""
         return ()
 
     def completed(self, run: Run) -> Run:
-        """Return the run with what a subclass knows of it beyond this class; called before each
-        writing.
-        """
+        """Return the run with the values that a subclass adds; called before each writing."""
         return run
 
     def watch(self, loader: Any) -> Any:

@@ -25,7 +25,7 @@ _PROC = Path("/proc")
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):
-    """Unique identity of a process; None for what the system doesn't state.
+    """Unique identity of a process; None for values that the system doesn't state.
 
     Attributes:
         started: its start, in the kernel's ticks since boot.

@@ -42,14 +42,14 @@ class StepValues:
             losses: those of its micro-batches, each as take() has kept it; with a None among them
                 the step has no loss.
             grad_norm: norm of the whole gradient, before clipping, kept in the same way.
-            scale: what the mean of the losses is multiplied by.
+            scale: factor for the mean of the losses.
         """
         if self._scalars.at_once:
             return self._read(losses, scale, grad_norm)
         return partial(self._read, losses, scale, grad_norm)
 
     def take(self, what: str, value: Any) -> Any:
-        """Take one value as it is now; return None for none, and for what is no single number."""
+        """Take one value as it is now; return None if there is none, or no single number."""
         # The usual case first: each step comes here.
         if type(value) is Tensor and value.numel() == 1:
             self.seen.add(what)
@@ -82,7 +82,7 @@ class StepValues:
                 self.rate = float(rate)
 
     def notes(self, *, has_steps: bool) -> list[Note]:
-        """Return what is unknown or doubtful of the values."""
+        """Return notes on unknown and doubtful values."""
         never = {}
         for what, why in self._absent.items():
             if has_steps and what not in self.seen:

@@ -78,8 +78,8 @@ def of_runs(
 
 
 def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:
-    """Return the largest micro-batch that fits, on the line through two measured ones, and what it
-    rests on.
+    """Return the largest micro-batch that fits, on the line through two measured ones, and a text
+    on these.
 
     None, and the reason, if it is unknown.
     """

@@ -1,4 +1,4 @@
-"""What the efficiency metrics are computed from, and what they are: values with their intervals."""
+"""The inputs of the efficiency metrics, and the metrics: values with their intervals."""
 
 from __future__ import annotations
 

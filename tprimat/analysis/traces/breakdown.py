@@ -220,7 +220,7 @@ def _types(encoded: bytes) -> tuple[str, ...]:
 
 
 def _inputs(encoded: bytes) -> list[Any]:
-    """Return what a trace states of each input of an operator; nothing if it isn't a list."""
+    """Return a trace's values for the inputs of an operator; empty if they aren't a list."""
     with contextlib.suppress(msgspec.MsgspecError):
         return msgspec.json.decode(encoded, type=list[Any])
     return []

@@ -1,5 +1,5 @@
-"""What a trace holds of one process, sorted: work of the GPU, calls that launched it, and what the
-host did.
+"""The events of one process in a trace, sorted: work of the GPU, calls that launched it, and ranges
+of the host.
 
 Times are integers of ns, so that parts add up exactly.
 """

@@ -85,7 +85,7 @@ def train(request: Request) -> None:
 
 
 def setup(request: Request, content: FieldValues) -> Run:
-    """Return what the training itself doesn't show: a Run without records."""
+    """Return the values that the training itself doesn't show: a Run without records."""
     config = {f"distributed.{name}": value for name, value in content["distributed"].items()}
     config["loss_fn"] = content["loss_fn"][_TARGET].rpartition(".")[2]
     for name, value in content.get("fp8", {}).items():

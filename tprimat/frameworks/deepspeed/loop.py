@@ -22,7 +22,7 @@ from tprimat.results.fields import JsonObject
 
 PRECISION_DETAILS = {
     "fp32": MIXED["fp32"],
-    # DeepSpeed casts the whole model and keeps what the optimizer works on in fp32.
+    # DeepSpeed casts the whole model and keeps the optimizer's copy of the weights in fp32.
     "bf16": "bf16 parameters and activations, fp32 master weights",
     "fp16": "fp16 parameters and activations, fp32 master weights",
 }

@@ -3,7 +3,7 @@
     python -m tprimat.frameworks.encdec.loop --framework=pytorch --platform=cpu --num-gpus=1 …
 
 Its options are an EncDecRequest's. Under torchrun each process runs it, and the first one writes
-the result. A loop in plain PyTorch: what is measured is the machine, not a framework.
+the result. A loop in plain PyTorch: it measures the machine, not a framework.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ MOST_RECORDS = 20_000
 REPORT_EVERY_S = 30.0
 
 DATA_TIMEOUT = datetime.timedelta(hours=24)
-"""How long the others wait for the one that writes the data: longer than any disk takes."""
+"""How long the other processes wait for the one that writes the data: longer than any disk takes.
+"""
 
 
 def main(arguments: list[str]) -> int:

@@ -64,7 +64,7 @@ class Epoch(NamedTuple):
 
 
 class EpochRecorder(LoopRecorder):
-    """Recorder of one process's training, with what is known of it beyond the steps.
+    """Recorder of one process's training, with its known values beyond the steps.
 
     Attributes:
         epochs: those that have ended, warm-up included.
@@ -197,7 +197,7 @@ class EpochRecorder(LoopRecorder):
         }
 
     def notes(self) -> list[Note]:
-        """Return what is doubtful or unknown."""
+        """Return notes on doubtful and unknown values."""
         notes = list(self.problems)
         measured = self.measured
         took = self.total.wall_s
@@ -218,7 +218,7 @@ class EpochRecorder(LoopRecorder):
 
 
 def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
-    """Return what is known before the training: a Run without records."""
+    """Return the values that are known before the training: a Run without records."""
     world = request.num_gpus
     kind = IN_MEMORY
     if request.data_dir is not None:
@@ -248,8 +248,8 @@ def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
 
 
 def cache_notes(shares: Sequence[float | None]) -> list[Note]:
-    """Return what the page cache did to a training, from the share of the data in it before each
-    measured epoch.
+    """Return the note on the page cache's effect on a training, from the share of the data in it
+    before each measured epoch.
     """
     read = known_values(shares)
     if len(read) < len(shares):

@@ -64,8 +64,8 @@ def default_shards(num_bytes: int) -> int:
 
 
 def prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
-    """Write the data set, or check it and repair what is missing or changed; return how many shards
-    were written.
+    """Write the data set, or check it and write missing and changed shards; return how many were
+    written.
 
     Our shards of other contents are replaced. `say` is called with a line about each thing that is
     done or wrong.

@@ -123,8 +123,8 @@ def _parallelism(trainer: Any) -> ParallelismConfig:
 def _sizes(
     trainer: Any, parallelism: ParallelismConfig, stated: TrainingConfig, notes: list[Note]
 ) -> tuple[TrainingConfig, ParallelismConfig]:
-    """Return batch and sequence: what the caller states, else what the data module or the loader is
-    configured with.
+    """Return batch and sequence: those that the caller states, else those of the data module or the
+    loader.
     """
     data = getattr(trainer, "datamodule", None)
     replicas = parallelism.data_parallel_size
@@ -136,7 +136,7 @@ def _sizes(
         for owner in (loader, getattr(loader, "batch_sampler", None), data):
             micro = micro or _count(owner, "batch_size")
     if configured is not None and micro and replicas and configured % (micro * replicas) == 0:
-        # Such a data module's steps are split by its strategy, of which the trainer knows nothing.
+        # Such a data module's steps are split by its strategy, which the trainer doesn't know.
         accumulation = configured // (micro * replicas)
     if configured is None and micro and replicas and accumulation:
         configured = micro * replicas * accumulation

@@ -28,7 +28,7 @@ class _LinearCrossEntropy(torch.autograd.Function):  # type: ignore[misc,unused-
     def forward(ctx: Any, hidden: Any, weight: Any, half: Any, targets: Any, compute: Any) -> Any:
         """Return the mean loss of hidden states (n, h), for targets (n,).
 
-        `half`, (v, h), is what is multiplied by; the gradient is that of `weight`.
+        `half`, (v, h), is the factor of the products; the gradient is that of `weight`.
         """
         products = hidden.to(half.dtype)
         hidden_gradient = torch.empty_like(products)

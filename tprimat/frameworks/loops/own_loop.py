@@ -32,10 +32,10 @@ class Engine(Protocol):
     """A framework that is ready to train.
 
     Attributes:
-        model: what a micro-batch is given to.
-        module, optimizer: what is trained, and torch's optimizer, for their settings.
+        model: called with a micro-batch.
+        module, optimizer: the trained module and torch's optimizer, for their settings.
         strategy: how the framework spreads the training, in its own words.
-        precision_detail: what is computed in what precision.
+        precision_detail: the precisions of the parts of the computation, in words.
     """
 
     model: Any

@@ -85,7 +85,7 @@ class Recipe:
         return self.request.platform != "cpu"
 
     def loader(self, rank: int) -> DataLoader[Any]:
-        """Return what a process trains on, in order: tensors of token numbers, (micro-batch,
+        """Return the data of a process, in order: tensors of token numbers, (micro-batch,
         sequence).
         """
         return loader(MicroBatches(self, rank), self.loader_workers, PREFETCHED, self.on_gpu)
@@ -117,8 +117,8 @@ class Recipe:
         return adamw(module, self.settings, fused=self.request.precision != "fp16")
 
     def setup(self) -> Run:
-        """Return what the training itself doesn't show: a Run without records. compile_and_fit.py
-        adds what it did.
+        """Return the values that the training itself doesn't show: a Run without records.
+        compile_and_fit.py adds its own.
 
         Precision, parallelism and optimizer are left to the recorder, which reads those in use.
         """

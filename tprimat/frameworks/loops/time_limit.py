@@ -21,8 +21,8 @@ def megatrons(limit_s: float | None, nodes: int) -> int | None:
     """Return Megatron's exit_duration_in_mins for a limit of the steps; None if it needs none.
 
     It counts from the import of megatron/training/training.py. On one machine the session reads the
-    steps in the log and ends the training itself; of several machines none can end what the others
-    do.
+    steps in the log and ends the training itself; with several machines, none can end the processes
+    of the others.
     """
     if limit_s is None or nodes == 1:
         return None

@@ -1,5 +1,4 @@
-"""A recipe of Megatron-Bridge with what a request changes in it. Runs inside Megatron-Bridge's
-environment.
+"""A recipe of Megatron-Bridge with a request's changes. Runs inside Megatron-Bridge's environment.
 
 Classes, fields and functions as in Megatron-Bridge 067f987, and its scripts/training/run_recipe.py
 for what NVIDIA's launcher adds to a recipe.

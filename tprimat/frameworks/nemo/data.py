@@ -50,8 +50,8 @@ def write(request: Request) -> None:
 
 
 def described(request: Request) -> Data:
-    """Return what a result states of the data. Megatron shuffles the token file by its own seed,
-    which is ours.
+    """Return a result's values on the data. Megatron shuffles the token file by its own seed, which
+    is ours.
     """
     if request.data != TOKENS:
         return Data(kind=MOCK)

@@ -16,7 +16,7 @@ from tprimat.machine.host import installed_version, package_folders
 
 ALLOCATOR, ALSO_ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 SEGMENTS = "expandable_segments:True"
-"""Lets torch's allocator grow what it holds in place, so that less memory is lost to fragments. The
+"""Lets torch's allocator grow its segments in place, so that less memory is lost to fragments. The
 variable's second name is that of torch from 2.9 on, which takes both. Megatron Core refuses it with
 CUDA graphs.
 """

@@ -1,4 +1,4 @@
-"""NeMo's own pretraining recipe of a model, with what a measurement takes changed in it.
+"""NeMo's own pretraining recipe of a model, with the changes for a measurement.
 
 Runs inside NeMo's environment. What is changed, and why:
 
@@ -88,7 +88,7 @@ def show(requests: Sequence[Request]) -> None:
 
 
 def lines(node: Any, path: str = "") -> Iterator[str]:
-    """Yield a recipe, or what is at a path in it, as lines, one for each field that is set: path =
+    """Yield a recipe, or the part at a path in it, as lines, one for each field that is set: path =
     value.
     """
     arguments = getattr(node, "__arguments__", None)

@@ -174,7 +174,9 @@ class Resolver(resolve.Resolver):
         return None
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
-        """Return the request with NeMo's own fields; refuse what the memory can't hold."""
+        """Return the request with NeMo's own fields; refuse a training that doesn't fit in the
+        memory.
+        """
         smaller = self._check_memory(request, shape)
         if smaller is not None:
             origins = {**self.requested.origins, "scale": DEFAULT}

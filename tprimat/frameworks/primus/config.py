@@ -56,7 +56,7 @@ class Configuration:
         model: name of the model's preset, such as llama3.1_8B.
         settings: every parameter in force, by the names of Primus' Megatron; each has as its text
             what put it there.
-        notes: what is doubtful.
+        notes: notes on doubtful values.
         names: parameters that the command line calls otherwise: those of another back end.
     """
 
@@ -96,7 +96,7 @@ class Configuration:
 def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     """Read an experiment's file, and the presets in the directory of Primus that it names.
 
-    Raises UnreadableError for what is no experiment of Primus, with its line if it has one;
+    Raises UnreadableError if it is no experiment of Primus, with the line if there is one;
     UsageError without PyYAML.
     """
     path = path.expanduser().absolute()
@@ -266,7 +266,7 @@ def _parsed(path: Path, environ: Environ, depth: int = 0) -> tuple[Parameters, A
 
 
 def _check_size(content: Any, path: Path) -> None:
-    """Refuse what is small in the file and endless when aliases are followed."""
+    """Refuse a text that is small in the file and endless if aliases are followed."""
     waiting = [content]
     count = 0
     while waiting:
@@ -294,7 +294,7 @@ def _merged(under: Parameters, over: Parameters) -> Parameters:
 
 
 def _resolved(value: Any, environ: Environ, path: Path) -> Any:
-    """Return a value with ${NAME:default} replaced; what was replaced may have become a number."""
+    """Return a value with ${NAME:default} replaced; the replacement may be a number."""
     if isinstance(value, dict):
         resolved = {}
         for key, inner in value.items():
@@ -329,7 +329,7 @@ def _number(text: str) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """Return a value of the command line; what is no literal of Python is a word."""
+    """Return a value of the command line; a text that is no literal of Python is a word."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:

@@ -84,7 +84,7 @@ class Resolver(Planner):
 
 
 def notes(request: PrimusTraining) -> tuple[str, ...]:
-    """Return what the user should know of a training."""
+    """Return texts for the user on a training: Primus, launcher, division, notes."""
     sizes = {
         **request.division,
         "EP": request.setup.parallelism_config.expert_model_parallel_size or 1,
@@ -167,8 +167,8 @@ def command(request: PrimusTraining, moment: str) -> Launch:
             hint="copy the configuration to another path",
             heading="primus-config",
         )
-    # Primus appends to what is in a directory of this name, and its default is the same for all
-    # precisions.
+    # Primus appends to the files in a directory of this name, and its default name is the same for
+    # all precisions.
     experiment = f"tprimat_{request.model}_{request.precision}_{moment}"
     train_log = str(request.output_dir.absolute() / "primus" / experiment / "train.log")
     environment = {

@@ -90,7 +90,7 @@ _RECOMPUTATION = {
 
 
 def differences(configured: Run, reference: Run) -> Iterator[tuple[str, object, object]]:
-    """Yield what differs, or what the result doesn't state: title, here, there."""
+    """Yield settings that differ, or that the result doesn't state: title, here, there."""
     for title, field, _ in _SETTINGS:
         here, there = (attrgetter(field)(run) if field else None for run in (configured, reference))
         if here != there and (title != "optimizer" or spelled(here) != spelled(there)):

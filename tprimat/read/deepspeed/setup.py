@@ -90,7 +90,7 @@ SIGNS = tuple({row.sign for row in _STATEMENTS})
 
 
 def statements_in(text: str, number: int, stated: LoggedValues) -> None:
-    """Add what a line of DeepSpeed states."""
+    """Add the statements of a line of DeepSpeed."""
     read_statements(_STATEMENTS, text[:10_000], number, stated)
 
 

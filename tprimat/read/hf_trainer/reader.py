@@ -320,8 +320,7 @@ def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
         return StepNumbers(steps, "the dictionaries themselves")
     total = stated.count("max_steps")
     if total is None and entries:
-        # The bar of the training is the one that is there at every record; others are of
-        # evaluations.
+        # The bar of the training is at every record; others belong to evaluations.
         common = set.intersection(*({*entry.bars, *entry.after} for entry in entries))
         total = max(common, default=None)
         if total is not None and total > 1:

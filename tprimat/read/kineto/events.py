@@ -97,7 +97,7 @@ _ONE = msgspec.json.Decoder(Event, strict=False)
 
 
 class EventStream:
-    """The events of a trace, and what it states beside them.
+    """The events of a trace, and its other values.
 
     Attributes:
         properties: complete when all events were read.
@@ -142,7 +142,7 @@ class EventStream:
         self._finish(head, tail)
 
     def _head(self) -> tuple[bytes, bytes]:
-        """Return what precedes the array of events, and what was read of it."""
+        """Return the text before the array of events, and the part of it that was read."""
         head = b""
         while chunk := self._stream.read(1 << 16 if not head else PIECE):
             head += chunk

@@ -52,7 +52,7 @@ class Layout(NamedTuple):
     Attributes:
         kind: that of the line that it was learned from.
         names: names of its values; `figures` returns their texts.
-        iteration, stamp, rank: bytes of these; none for what the line doesn't have.
+        iteration, stamp, rank: bytes of these; empty if the line lacks them.
     """
 
     spelling: bytes

@@ -120,7 +120,7 @@ MARKERS = {
     "start": ("-- arguments --", "using world size:", "[before the start of training step]"),
 }
 # fmt: on
-"""Words that show whose log it is, on what it ran, and that a process started."""
+"""Words that show the log's framework, its machine, and the start of a process."""
 
 
 def has_marker(name: str, text: str) -> bool:

@@ -86,7 +86,7 @@ class MegatronRun(RunBuilder):
         fields.pop("global_batch_size", None)
         if batch is not None:
             fields["global_batch_size"] = batch
-        # A curriculum changes what the arguments state.
+        # A curriculum changes the values of the arguments.
         length = _size_of_lines(table, "sequence_length")
         if length is not None:
             text = f"actual seqlen: {length}"
@@ -123,7 +123,7 @@ class MegatronRun(RunBuilder):
         return self.fields
 
     def reading(self) -> ParsedLog:
-        """Return what a reader hands over."""
+        """Return the result of the reader."""
         parsed = super().reading()
         stated = {**parsed.stated}
         stated.pop("model", None)
@@ -144,7 +144,7 @@ class MegatronRun(RunBuilder):
         return None
 
     def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
-        """Return what a step is and how it is spread."""
+        """Return the sizes of a step, and the parallelism."""
         tensor = self.fields.count("tensor_model_parallel_size")
         pipeline = self.fields.count("pipeline_model_parallel_size")
         return sizes_of(self.fields, given, infer=bool(tensor and pipeline))
@@ -259,7 +259,7 @@ class MegatronRun(RunBuilder):
         if used is None:
             used = max(table.present("rocm_gib"), default=None)
             if used is not None:
-                # Primus' core runtime prints what it read at iteration 2 again on every later line.
+                # Primus' core runtime repeats its reading of iteration 2 on every later line.
                 self.remarks.append(Note("memory-from-rocm-smi"))
         if "after" in around.memory:
             last = round(around.memory["after"])

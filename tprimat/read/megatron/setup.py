@@ -1,7 +1,7 @@
 """Setup values in a Megatron log besides its iteration lines.
 
-The heaviest source is the argument dump: it shows what the training held after the
-configuration file, the command line and the patches.
+The argument dump has the highest weight: it has the values of the training after the configuration
+file, the command line and the patches.
 
         seq_length ...................................... 4096         Megatron's arguments.py
         seq_length                          : 4096 (int)               Primus' core runtime
@@ -130,7 +130,7 @@ SIGNS = (
 
 
 def read_setup(number: int, text: str, stated: LoggedValues) -> None:
-    """Add what a line states of the setup: nothing mostly."""
+    """Add the statements of a line on the setup; most lines have none."""
     if not text.endswith(")") and not any(sign in text for sign in SIGNS):
         return
     if "[config.py:" in text:
@@ -321,7 +321,7 @@ def _switch(stated: LoggedValues, name: str) -> bool | None:
 
 
 def _source(stated: LoggedValues, rounded: str | None) -> str:
-    """Return where the shape is from, and what is doubtful of its figures."""
+    """Return the source of the shape, and notes on its doubtful values."""
     notes = ["the log's argument dump"]
     if stated.count("padded_vocab_size"):
         notes.append("vocab_size as padded for the training")

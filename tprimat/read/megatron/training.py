@@ -106,7 +106,7 @@ class Context(LogContext):
         return events
 
     def read(self) -> Context:
-        """Read what is held, and return itself."""
+        """Read the lines that are kept, and return itself."""
         unread = self.unread
         self.unread = []
         self._size = 0
@@ -253,7 +253,7 @@ class MegatronTraining(LoggedTraining):
         self.note_conflict("iteration", record.iteration, fields, (former.line, record.line))
 
     def read_context(self, stretch: Context) -> None:
-        """Add what a part of the log before the records states."""
+        """Add the statements of a part of the log before the records."""
         if self.young or stretch.dumped:
             self.around.absorb(stretch)
         else:

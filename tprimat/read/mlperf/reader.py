@@ -37,7 +37,7 @@ _OWN = (
 )  # fmt: skip
 _FIELDS = names("mlperf") | {name: name for name in _OWN}
 _FIELDS["lowest_numerical_precision_in_linear"] = "lowest_numerical_precision_linear"
-"""Events of the setup, without the optimizer's name, and what they state."""
+"""Events of the setup, without the optimizer's name, and the fields that they state."""
 
 # Every run of a submission has a seed of its own: it is no part of the setup that they share.
 _FIGURES = {

@@ -92,7 +92,7 @@ class Block:
         one's evaluation.
 
         Such an event stands further on: an evaluation at 24 steps, where the one before was at 12.
-        A slower rank's copy has the position of what it copies.
+        A slower rank's copy has the position of the original.
         """
         # Some logs have evaluations without events of their own; a block without a stop is what a
         # block_stop ends.
@@ -261,7 +261,7 @@ class PlacedEvents:
         return None
 
     def _timed(self, streams: Iterable[list[Event]]) -> tuple[Kind | None, list[Point]]:
-        """Return the stream of times to use, and what they are."""
+        """Return the stream of times to use, and the kind of these times."""
 
         def order(stream: list[Event]) -> tuple[bool, bool, int]:
             # Single records go before means of blocks, printed times before those that follow from

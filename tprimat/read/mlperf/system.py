@@ -84,7 +84,7 @@ class System:
 
 
 def of(description: Mapping[str, Any] | None) -> System | None:
-    """Return what a JSON object describes; None if that is no system."""
+    """Return the system that a JSON object describes; None if it describes none."""
     if not description or "accelerator_model_name" not in description:
         return None
 
@@ -126,7 +126,7 @@ def of(description: Mapping[str, Any] | None) -> System | None:
 
 
 def _stack_of(device: str | None) -> tuple[Platform | None, SoftwareStack | None]:
-    """Return what the maker of a device means for its software."""
+    """Return the software that follows from the maker of a device."""
     return _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
 
 
@@ -226,8 +226,8 @@ def _candidates(name: str) -> Sequence[object]:
 
 
 def applied(run: Run, system: System, where: str) -> Run:
-    """Return an MLPerf run with what its system description, at that place, adds; what the log
-    states wins.
+    """Return an MLPerf run with what its system description, at that place, adds; the log's own
+    values take precedence.
 
     An empty place means that the system was inferred from names.
 

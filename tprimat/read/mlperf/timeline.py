@@ -290,8 +290,8 @@ class Timeline:
                 self.entries[index] = entry.but(kind="unknown", note=None)
 
     def _name_unlike_blocks(self, missed: float | None) -> None:
-        """Add to each block that differs from the typical one what the log shows of it, if it
-        prints nothing.
+        """Add an explanation from the log to each block that differs from the typical one, if the
+        log prints none.
         """
         blocks = [
             (index, entry)

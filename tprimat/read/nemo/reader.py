@@ -53,8 +53,7 @@ NAMES = {
     "memory_allocated": "memory_allocated_bytes",
     **dict.fromkeys(("global_batch_size", "global_step", "v_num"), ""),
 }
-"""Quantities, lower case, and what they are called here, with the unit; the first of a kind counts.
-"""
+"""Quantities, lower case, and their names here, with the unit; the first of a kind counts."""
 
 REGULAR = 0.8
 """Share of the lines that must stand if an interval has them."""

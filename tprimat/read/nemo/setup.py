@@ -16,7 +16,7 @@ LISTED, ECHOED, COMPUTED = 1, 2, 3
 _COUNTED = {*SHAPE, "sequence_length", "micro_batch_size"} - {"vocab_size"}
 _COUNTS = {name: field for name, field in names("megatron").items() if field in _COUNTED}
 _COUNTS["encoder_seq_length"] = "sequence_length"
-"""Settings as configurations print them, `name=8` or `'name': 8`, and what they are called here."""
+"""Settings as configurations print them, `name=8` or `'name': 8`, and their names here."""
 
 _PARALLEL = (
     "tensor_model_parallel",

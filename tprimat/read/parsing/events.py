@@ -227,7 +227,9 @@ class Events:
         self._close(at)
 
     def _close(self, at: Moment | None = None) -> None:
-        """Complete the marks of starts with their time and what was before them."""
+        """Complete the marks of starts with their time, and the first time and the silence before
+        them.
+        """
         for index in self._open:
             mark = self.marks[index]
             self.marks[index] = mark._replace(

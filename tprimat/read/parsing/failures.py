@@ -51,7 +51,7 @@ _GRAVE = re.compile(
     r"|^(?:\S+: line \d+: +)?(?:\d+ +)?(?:Killed|Aborted|Terminated)(?:$|  )"
 )
 _EXCEPTION = re.compile(
-    # Behind what a logger of any kind puts into brackets, and Ray into parentheses.
+    # After the prefixes of any logger in brackets, and those of Ray in parentheses.
     r"(?:(?:\[[^\]]{1,80}\]|\(\w{1,60} pid=\d+[^)]{0,60}\)):?\s*){0,4}"
     # The lines of an exception group's traceback begin with bars.
     r"(?:\|"
@@ -237,7 +237,7 @@ class FailureReasons:
             and last is None
             and not _DECISIVE.search(logged[1])
         ):
-            # Frameworks go on after most of what they log as an error.
+            # Frameworks continue after most of the errors that they log.
             return Cause(None, logged[1], logged[0])
         if (cause := severe or logged or last) is None:
             return None

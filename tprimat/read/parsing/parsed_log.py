@@ -1,4 +1,4 @@
-"""What readers of log formats and file formats are, and what they give: ParsedLog.
+"""The types of readers of log formats and file formats, and of their result: ParsedLog.
 
 A reader is fed lines and afterwards gives a ParsedLog for each training that it saw, which knows
 what the log states and on which line; the command adds the values that the user gives, and asks for
@@ -36,7 +36,7 @@ class ParsedLog:
     Attributes:
         steps: records of steps that it has.
         stated: the setup as the log states it, by field.
-        notes: what the reader did that leaves no doubt, such as passing over doubled lines.
+        notes: actions of the reader that leave no doubt, such as skipping doubled lines.
         build: makes the Run; see run().
         resumed: the step that the training resumes from, if the log shows that it is another
             attempt; else None.
@@ -53,8 +53,8 @@ class ParsedLog:
     dated: Moment | None = None
 
     def run(self, given: Given | None = None) -> Run:
-        """Return the training as a Run without source files; what the user gives replaces what the
-        log states.
+        """Return the training as a Run without source files; values that the user gives replace
+        those of the log.
         """
         return invariants.checked(self.build(given or {}))
 
@@ -168,7 +168,7 @@ class FileFormat:
     """How files of one kind are recognized and read.
 
     Attributes:
-        looks_for: by what a file is recognized, for people.
+        looks_for: the features by which a file is recognized, for people.
         recognizes: whether a file that begins with these bytes is one.
         read: the runs of the files that belong together; gets small neighboring files by
             name. Raises ValueError, with the reason, for content that can't be read.
@@ -275,8 +275,7 @@ _KINDS = {
         "comma": r"(?:\d+|\d{1,3}(?:\.\d{3})+),\d+",
     }.items()
 }
-"""Numbers by what they show: 7.95 and 1,234.5 a decimal point, 7,95 a decimal comma, 2,351 neither.
-"""
+"""Numbers by their decimal sign: 7.95 and 1,234.5 have a point, 7,95 has a comma, 2,351 neither."""
 
 
 def _has_commas(rows: Iterable[tuple[int, list[str], str]]) -> bool:

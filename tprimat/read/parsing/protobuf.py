@@ -32,7 +32,7 @@ def fields_of(content: bytes) -> defaultdict[tuple[int, int], list[Any]]:
     """Return the values by number and wire type of their fields: integers for wire type 0, else
     bytes.
 
-    Raises ValueError or LookupError for what is no message.
+    Raises ValueError or LookupError if the bytes are no message.
     """
     fields: defaultdict[tuple[int, int], list[Any]] = defaultdict(list)
     value: Any

@@ -38,7 +38,7 @@ class Record:
         window: steps that the record averages, if the record itself states it; else None.
         stamp: when it was printed.
         origin: the process that printed it, if a prefix states it; else None.
-        native: what the framework printed beside, by the name that it has in native_metrics.
+        native: further printed values, by their names in native_metrics.
         not_finite: names of values that are NaN or infinite.
         unread: labels with a number that the reader doesn't know.
     """
@@ -97,8 +97,8 @@ class Record:
             self.loss = None
 
     def put_all(self, printed: Mapping[str, object], names: Mapping[str, str]) -> None:
-        """Set what is printed under known names, by the names here; of several for one value the
-        first counts.
+        """Set the values printed under known names, by the names here; the first of several names
+        for one value counts.
 
         A label is left out knowingly if its name here is empty; others with a number are kept as
         unread.
@@ -150,8 +150,8 @@ class LogContext:
             read_statements(hints.LINES, text[:LONGEST_LINE], number, self.hinted)
 
     def starts_over(self, later: LogContext) -> bool:
-        """Return whether the training failed, and what a later part begins is another attempt at
-        the very same one.
+        """Return whether the training failed, and a later part begins another attempt at the very
+        same one.
         """
         has_failed = later.causes.reason() is not None and "success" not in later.marks
         if not has_failed or all(mark.kind != "start" for mark in later.events.marks):
@@ -363,7 +363,7 @@ def outcome(
         planned: steps that were asked for.
         done: its last step, counted from 1.
         warnings: warnings on the run.
-        known: what its source records as the cause, beside the lines.
+        known: the cause as its source records it, outside of its lines; else None.
     """
     around = training.around
     last = training.last

@@ -1,6 +1,4 @@
-"""Warnings of what the records of a training lack, and of values in them that contradict each
-other.
-"""
+"""Warnings on values that the records of a training lack, and on contradictory values."""
 
 from __future__ import annotations
 
@@ -16,11 +14,11 @@ from tprimat.results.fields import FieldValues
 from tprimat.results.run import TrainingConfig
 
 RATE_AGREEMENT = 0.01
-"""Share by which a printed rate may differ from what the other values give."""
+"""Share by which a printed rate may differ from the rate that follows from the other values."""
 
 
 def warnings_of(training: LoggedTraining) -> list[Note]:
-    """Return warnings for what the records lack, by step."""
+    """Return warnings on values that the records lack, by step."""
     records = training.ordered()
     warnings = [*training.warnings, *training.many_restarts(), *training.conflicts]
 
@@ -77,7 +75,7 @@ at the first three of a log, each of which is skipped and has a gradient norm th
 
 
 def diverged(steps: Sequence[Health], *, prints_each_loss: bool) -> tuple[Note, ...]:
-    """Return notes on steps that trained nothing, of records in order; none for none.
+    """Return notes on steps that trained nothing, of records in order; empty if there are none.
 
     A gradient norm that is no number, or a skipped step, is reported if most steps have it or the
     last ones.

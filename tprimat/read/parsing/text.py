@@ -2,8 +2,8 @@
 
 A log that reaches us was colored for a terminal, went through torchrun, Slurm, docker or kubectl,
 was pasted into a chat (which eats escape bytes), was saved by PowerShell as UTF-16, or is cut off.
-What comes out of here is the text that the training wrote. Knows no log format. Secrets are still
-in it, so that no figure is lost: what is kept of it is redacted.
+The result is the text that the training wrote. No log format is known here. Secrets are still in
+it, so that no value is lost: the kept parts are redacted later.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Without a mark every other byte of plain letters is 0: what was added to a file has none, or its
-# head was lost.
+# Without a mark every other byte of plain letters is 0: text that was appended to a file has none,
+# or the file's head was lost.
 _ZEROS: dict[tuple[bool, ...], str] = {
     (False, True, False, True): "utf-16-le",
     (True, False, True, False): "utf-16-be",

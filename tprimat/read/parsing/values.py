@@ -114,7 +114,7 @@ _PRECISIONS = {
     "fp32": "fp32",
     "float32": "fp32",
 }
-"""Precisions as results name them, by what a word that means one contains; the first counts."""
+"""Precisions as results name them, by a part of the word for one; the first counts."""
 
 
 def precision_of(value: object) -> str | None:
@@ -208,8 +208,8 @@ def name_and_unit(name: str) -> tuple[str, Callable[[float], float] | None]:
 
 
 def summary_values(printed: Mapping[str, float | None]) -> dict[str, float]:
-    """Return what is known of a run's values, each by its name and in its unit of a result, as a
-    summary has it.
+    """Return the known values of a run, each by its name and in its unit of a result, as a summary
+    has them.
     """
     values = {}
     for printed_name, value in printed.items():
@@ -254,7 +254,7 @@ class LoggedValues(dict[str, LoggedValue]):
             self[name] = statement
 
     def absorb(self, later: LoggedValues) -> None:
-        """Add what a later part of the log states."""
+        """Add the statements of a later part of the log."""
         for name, statement in later.items():
             self.add(name, statement)
 
@@ -332,8 +332,8 @@ def statements(*rows: tuple[str, Callable[[str], Any], int, str]) -> tuple[State
 def read_statements(
     rows: Iterable[Statement], text: str, line: int, stated: LoggedValues, quote: str = ""
 ) -> None:
-    """Add what a line states: of each row the first occurrence counts. It is quoted as `quote`, or
-    as it is.
+    """Add the statements of a line: the first occurrence of each row counts. It is quoted as
+    `quote`, or as it is.
     """
     for pattern, read, weight, sign in rows:
         match = pattern.search(text) if sign in text else None

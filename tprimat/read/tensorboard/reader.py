@@ -168,7 +168,7 @@ Columns = dict[str, Column]
 """Columns by the field of a record."""
 
 LAYOUTS = (_MEGATRON, _NEMO, _TORCHTITAN, _TRANSFORMERS, _MAXTEXT, _LIGHTNING)
-"""The first whose mark is there counts; the last takes what is left."""
+"""The first whose mark is there counts; the last takes the rest."""
 
 _TOTALS = {
     "lm loss validation": "last_validation_loss",

@@ -129,7 +129,7 @@ def _add_event(content: bytes, events: Events) -> None:
     if wall_time > 0:
         events.first_time = min(wall_time, events.first_time or wall_time)
     if any(1 in fields_of(log)[1, 0] for log in fields[7, 2][-1:]):
-        # A session that starts at a step takes back what was written for it and later ones.
+        # A session that starts at a step discards the values of this step and of later ones.
         for tag, points in events.scalars.items():
             events.scalars[tag] = [point for point in points if point.step < step]
     for summary in fields[5, 2]:

@@ -79,7 +79,7 @@ class TorchtitanRun(RunBuilder):
     groups: int = 0
 
     def reading(self) -> ParsedLog:
-        """Return what a reader hands over."""
+        """Return the result of the reader."""
         parsed = super().reading()
         shown = {name: statement for name, statement in parsed.stated.items() if name != "model"}
         if (called := self.stated.get("model")) and self.shape:
@@ -88,7 +88,7 @@ class TorchtitanRun(RunBuilder):
         return dataclasses.replace(parsed, stated=shown)
 
     def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
-        """Return what a step is and how it is spread."""
+        """Return the sizes of a step, and the parallelism."""
         stated = LoggedValues(self.stated)
         local = stated.count_statement("micro_batch_size")
         replicas = stated.count("data_parallel_size")

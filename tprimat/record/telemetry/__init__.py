@@ -63,7 +63,7 @@ def _share(shares: dict[str, float], name: str) -> float | None:
 
 
 def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> Run:
-    """Return a run with what was read beside it.
+    """Return a run with the readings from during it.
 
     The sampler, stopped by now, is that of the machine on which rank 0 runs; `processes_here` train
     on this machine.

@@ -1,5 +1,5 @@
-"""The energy of the steady steps, from counters that are read once a second: what it covers, and
-whether it counts.
+"""The energy of the steady steps, from counters that are read once a second: its coverage, and its
+validity.
 
 A counter never falls, so its value at a step's end lies between those of the readings around it.
 The value is interpolated, and the most by which it can be wrong is part of the result. It is
@@ -49,7 +49,7 @@ STUCK_SHARE = 0.2
 """Share of the window: a counter that stands still for longer while power is drawn is stuck."""
 
 IDLE_PERCENT = 5.0
-"""Utilization up to which a GPU isn't the one that trains."""
+"""Utilization up to which a GPU isn't training."""
 
 ABOVE_CAP = 1.1
 """Times the power cap: what no GPU draws over a window."""
