@@ -150,11 +150,7 @@ def first_steady_index(values: Sequence[float] | Values, longest: int | None = N
         return start + (len(series) - start) % 2
     state = detect_warmup(series)
     if state is None:
-        if len(series) >= MINIMUM_RECORDS:
-            changes = change_points(series)
-        else:
-            changes = []
-        if changes:
+        if len(series) >= MINIMUM_RECORDS and (changes := change_points(series)):
             return first_steady_index(series[: changes[0]], longest)
         return None
     if state.start <= longest:

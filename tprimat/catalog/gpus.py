@@ -161,8 +161,8 @@ class Gpu:
         return _COUNTED_AS.get(precision or "", precision) in _LACKS.get(self.architecture, ())
 
     def computes_in(self, precision: str | None) -> str | None:
-        """Return what the matrix products of a precision are computed in: itself, or a wider one if
-        it is lacking.
+        """Return the precision in which the matrix products of a precision are computed: itself, or
+        a wider one if the GPU lacks it.
         """
         name = _COUNTED_AS.get(precision or "", precision)
         while name in _LACKS.get(self.architecture, ()):
@@ -471,8 +471,8 @@ def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
 def _twins(gpu: Gpu) -> list[Gpu]:
     """Return the rows that differ from one only in the clock (MI350X and MI355X).
 
-    NVIDIA's have none: torch states their maximum clock, the table the one that the data sheet's
-    peak follows from.
+    NVIDIA's have none: torch states their maximum clock, the table the clock from which the data
+    sheet's peak follows.
     """
     shape = operator.attrgetter("vendor", "architecture", "compute_units", "memory_gb")
     alike = [other for other in gpus() if gpu.vendor == "AMD" and shape(other) == shape(gpu)]

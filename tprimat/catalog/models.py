@@ -23,7 +23,7 @@ class Model:
     """A decoder-only language model.
 
     Attributes:
-        name: what a user types, and the last part of a result's name.
+        name: as a user types it; the last part of a result's name.
         other_names: names of the full-size model, separated by blanks, with hyphens between words
             and numbers; see `recognize`.
         shape: the full-size model.
@@ -107,8 +107,8 @@ def named(name: str | None) -> Model | None:
 
 
 def by_name(name: str) -> Model:
-    """Return the row of a model to train, by what a user typed. Raises UsageError for one that no
-    row has.
+    """Return the row of a model to train, by the user's name for it. Raises UsageError if no row
+    has it.
     """
     model = find(name)
     if model is not None and model.name in _TRAINED:

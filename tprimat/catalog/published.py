@@ -1,5 +1,5 @@
 """Published throughputs (published/ of the repository, a file for each source), and the one that a
-run is set beside.
+run is compared with.
 
 docs/metrics.md defines which row is the reference of a run. Omitted on purpose: values that only a
 plot shows.
@@ -60,12 +60,12 @@ class Speed:
     """A published speed of a setup; empty or None for values that the publisher doesn't state.
 
     Attributes:
-        gpu: key of a row of gpus.csv, or what the publisher prints.
-        model: key of a model of the catalog, or what the publisher prints.
+        gpu: key of a row of gpus.csv, or the publisher's own name.
+        model: key of a model of the catalog, or the publisher's own name.
         task: pretrain, sft, lora or rl.
         precision: as in a result: fp8 and mxfp8 are two.
         framework: what trained, as results name it; with `version` the software.
-        system: what a submitter calls the machine.
+        system: a submitter's name for the machine.
         date: date of the value: a day, a month or a year.
         tokens_per_second_per_gpu: over all runs; None for a speed in samples, or a time to a target
             alone.
@@ -106,9 +106,9 @@ class Published(Speed):
         run_rates: the speed of each run, tokens/s/GPU, with spaces between.
         samples_to_target: after which the target is reached.
         num_runs, failed_runs: that were counted, and those of them that missed the target.
-        audit: consistent with what is printed beside it, by our formula or a "convention" that
-            explains the difference; unchecked without a second figure; a "contradiction" between
-            what is printed, or rejected for the reason: no reference then.
+        audit: consistent with the other printed values, by our formula or a "convention" that
+            explains the difference; unchecked without a second value; a "contradiction" between
+            printed values, or rejected for the reason: no reference then.
         correction: the right value of a rejected row, if known.
     """
 
@@ -155,8 +155,8 @@ FUNCTIONAL = "functional check"
 
 @functools.cache
 def _by_key() -> dict[tuple[object, ...], list[Published]]:
-    """Return the rows that the audit doesn't reject, by what a reference needs to have in common
-    with a run.
+    """Return the rows that the audit doesn't reject, by the values that a reference must share with
+    a run.
     """
     figures: dict[tuple[object, ...], list[Published]] = {}
     for row in rows():

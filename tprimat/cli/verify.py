@@ -88,15 +88,14 @@ def _answer(verification: Verification) -> tuple[ExitStatus, str]:
     if any(wrong.values()):
         return ExitStatus.IMPLAUSIBLE, f"Not acceptable: {_join_holding(wrong)}."
     values = counted(sum(run.values for run in runs), "value")
-    without_log = sum(run.log is None for run in runs)
+    unlogged = sum(run.log is None for run in runs)
     rules = [finding.rule for finding in findings]
     speedless = rules.count(NO_SPEED)
     inconsistent = rules.count(CONTRADICTION)
     claimed_steps = rules.count(CLAIMED)
     unchecked = len(rules) - speedless - inconsistent - claimed_steps
-    unlogged_runs = f"{counted(without_log, 'run')} without a log in the bundle"
     undecided: dict[str, object] = {
-        f"steps unchecked for {unlogged_runs}": without_log,
+        f"steps unchecked for {counted(unlogged, 'run')} without a log in the bundle": unlogged,
         f"{counted(len(verification.extra), 'log')} without a result": verification.extra,
         f"{counted(speedless, 'run')} without a speed": speedless,
         f"{counted(inconsistent, 'inconsistent value')}": inconsistent,

@@ -164,10 +164,10 @@ class Request:
     def to_arguments(self) -> list[str]:
         """Return the fields as options; from_arguments() reads them back."""
         options = []
-        for field in (field for field in dataclasses.fields(self) if field.compare):
+        for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             name = f"--{field.name.replace('_', '-')}"
-            if value is None or value == field.default:
+            if not field.compare or value is None or value == field.default:
                 continue
             for item in value if isinstance(value, tuple) else (value,):
                 if isinstance(item, ModelConfig):
@@ -182,7 +182,9 @@ class Request:
     def from_arguments(cls: type[AnyRequest], arguments: Sequence[str]) -> AnyRequest:
         """Read what to_arguments() wrote; end the program with status 2 on anything else."""
         parser = argparse.ArgumentParser(allow_abbrev=False, argument_default=argparse.SUPPRESS)
-        for field in (field for field in dataclasses.fields(cls) if field.compare):
+        for field in dataclasses.fields(cls):
+            if not field.compare:
+                continue
             parser.add_argument(
                 f"--{field.name.replace('_', '-')}",
                 action="append" if str(field.type).startswith("tuple") else "store",

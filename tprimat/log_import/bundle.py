@@ -1,4 +1,4 @@
-"""Bundles: one file with results, their logs and environment, to send to whoever compares."""
+"""Bundles: one file with results, their logs and environment, to send to someone who compares."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def check(path: Path | None) -> None:
 
 
 def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[str, list[str]]:
-    """Write a bundle; return what was done, and what is not in the bundle or changed in it, a line
-    each.
+    """Write a bundle; return the actions, and the files that are not in the bundle or changed in
+    it, a line each.
 
     The ending of `path` decides how it is packed. Logs may be compressed; the record of a start
     next to one is packed too. Raises UsageError if it can't be written.
@@ -147,7 +147,7 @@ def unpacked(
     place in a text.
 
     With a list for `odd`, its environment is unpacked too, and the list gets the names of links,
-    devices and programs. Errors within name the bundle too. Raises UnreadableError for what is no
+    devices and programs. Errors within name the bundle too. Raises UnreadableError if it is no
     archive, or unpacks to more than logs do.
     """
     with tempfile.TemporaryDirectory() as temporary:
@@ -258,7 +258,7 @@ def _members(path: Path, room: int) -> Iterator[tuple[str, Iterator[bytes] | Non
 
 
 def pieces(content: IO[bytes]) -> Iterator[bytes]:
-    """Yield what a stream holds, and close it."""
+    """Yield the content of a stream, and close it."""
     with content:
         while piece := content.read(CHUNK):
             yield piece
@@ -432,8 +432,8 @@ def _json_changed(content: bytes, change: Callable[[Any], Any]) -> bytes:
 
 
 def _values(content: bytes) -> str:
-    """Return what a log states of settings and steps, to compare (NaN equals NaN); nothing if it
-    has no training.
+    """Return a log's settings and steps, to compare (NaN equals NaN); empty if it has no
+    training.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "log")

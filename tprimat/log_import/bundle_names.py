@@ -1,4 +1,4 @@
-"""Names of bundles and of what they hold."""
+"""Names of bundles and of the files in them."""
 
 from __future__ import annotations
 

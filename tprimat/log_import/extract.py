@@ -57,7 +57,7 @@ class ImportedRun:
     """A training read from a source of this title.
 
     Attributes:
-        notes: what the reader did.
+        notes: actions of the reader.
         lines: where the log states a field.
         structured: whether the source is machine-readable.
         resumed, began, dated: those of a ParsedLog.
@@ -88,8 +88,8 @@ def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
 
 
 def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
-    """Return the runs of a log with what the record of their start, if beside it, and their machine
-    add.
+    """Return the runs of a log with further values from the record of their start, if next to it,
+    and from their machine.
 
     Raises UnreadableError for a record that can't be read.
     """
@@ -136,7 +136,7 @@ def imported(
     Raises UsageError when one contradicts the log and `override` is not set.
     """
     given = given.of(logs[0].path)
-    # A size that agrees counts too: what a log only implies may change with another value.
+    # A size that agrees counts too: a value that a log only implies may change with another value.
     used = {}
     for size in ("num_gpus", "global_batch_size", "sequence_length"):
         if getattr(given, size):

@@ -41,7 +41,7 @@ _NO_LOGS = ("checkpoints", "tensorboard", "wandb", "pre_trainer", "torch_profile
 
 @dataclasses.dataclass(frozen=True)
 class LocalLog:
-    """A log for a model, and why; `stated` is what it calls its model, `modified` in s since the
+    """A log for a model, and why; `stated` is its own name for the model, `modified` in s since the
     epoch.
     """
 

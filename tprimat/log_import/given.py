@@ -184,7 +184,7 @@ def checked(run: Run, given: GivenValues, name: str) -> Run:
 
 
 def completed(run: Run, given: GivenValues) -> Run:
-    """Return a run with the user's values for what it leaves open, and a warning for each.
+    """Return a run with the user's values where it has none, and a warning for each.
 
     Raises UsageError for a GPU that the run's software doesn't run on, unless `override` is set.
     """
@@ -306,7 +306,7 @@ def with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
 
 
 def stated_by(run: Run, field: str) -> Any:
-    """Return what a run states in the place of an option; None if it leaves that open."""
+    """Return the run's own value for an option; None if it has none."""
     if field == "model":
         return run.model
     if field == "model_shape":

@@ -35,14 +35,15 @@ class ImportedResult:
 
 
 class LogImport:
-    """Save what was read, source by source; a directory's sources are merged before they are saved.
+    """Save the runs that were read, source by source; a directory's sources are merged before they
+    are saved.
 
     Args:
         label: the user's name for the setup.
         on_result: called with each result as soon as it is saved.
 
     Attributes:
-        results: what was saved.
+        results: those that were saved.
         skipped: files that hold no training, or one that another source describes better.
         errors: why sources that the user named could not be read, hints, and headings of
             docs/troubleshooting.md.
@@ -131,7 +132,7 @@ def merged(
     for title, former in again:
         skipped.append(SkippedFile(title, f"another attempt at the training of {former}: joined"))
     kept: dict[int, ImportedRun] = {}
-    # Whole ones before parts of them, what was written for machines before consoles.
+    # Whole runs before parts of them, files that were written for machines before consoles.
     order = sorted(
         range(len(waiting)), key=lambda i: (not waiting[i].structured, -len(waiting[i].run.steps))
     )

@@ -30,8 +30,8 @@ CHUNK = 1 << 18
 """Read size, bytes."""
 
 LARGEST_WHOLE, HEAD, TAIL = 64_000_000, 4_000_000, 12_000_000
-"""Bytes of a log that is read again whenever it grows, in some 10 s; and what is read of a larger
-one.
+"""Bytes of a log that is read again whenever it grows, in some 10 s; and bytes that are read of a
+larger one.
 """
 
 LOOK_AHEAD = 512
@@ -171,7 +171,8 @@ and raises such, too.
 
 
 def decompressed(raw: Any, name: str) -> Any:
-    """Return what a buffered stream holds, decompressed; the stream itself if it isn't compressed.
+    """Return the content of a buffered stream, decompressed; the stream itself if it isn't
+    compressed.
 
     Raises UsageError if that needs a package.
     """
@@ -215,7 +216,7 @@ _HASHER = ThreadPoolExecutor(1, "hash")
 
 
 class _HashedStream(io.RawIOBase):
-    """A stream that knows size and hash of what was read from it."""
+    """A stream with size and hash of the bytes that were read from it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.size = 0
@@ -274,7 +275,7 @@ def _unpacked_xz(raw: Any) -> Iterator[bytes]:
 
 
 def _zstd(raw: Any, name: str) -> Any:
-    """Return a stream of what a zstd file holds.
+    """Return a stream of the content of a zstd file.
 
     Raises UsageError when neither Python itself (from 3.14 on) nor a package can read it.
     """
@@ -292,7 +293,7 @@ def _zstd(raw: Any, name: str) -> Any:
 
 
 def zstd_errors() -> tuple[type[Exception], ...]:
-    """Return what a decompressor of zstd that is in use may raise."""
+    """Return the exceptions that the decompressor of zstd in use may raise."""
     loaded = []
     for name in ("compression.zstd", "zstandard"):
         loaded.append(sys.modules.get(name))

@@ -145,7 +145,7 @@ def _digest(path: str) -> str | None:
 
 
 def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> sources.Outcome:
-    """Return what was read from a source, or why nothing was, with other names of files."""
+    """Return the runs of a source, or why there are none, with other names of files."""
     if isinstance(outcome, tuple):
         return named(outcome[0]), *outcome[1:]
     trainings = []

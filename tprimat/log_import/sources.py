@@ -122,8 +122,8 @@ def log_sources(
     """Return the log sources in files and directories, in the order of the names, and within a
     directory by path.
 
-    The `known` files are ignored. The second list has what is skipped in directories, the third an
-    error for each name that doesn't exist.
+    The `known` files are ignored. The second list has the files that are skipped in directories,
+    the third an error for each name that doesn't exist.
     """
     sources = {}
     skipped = []

@@ -1,5 +1,5 @@
-"""Verify a bundle: recompute the values of its results from its logs, and check what its
-publication needs.
+"""Verify a bundle: recompute the values of its results from its logs, and check the conditions of
+its publication.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ _LARGEST_README = 2 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """A value of a result that is not what the log, or the result's own steps, give.
+    """A value of a result that differs from the one by the log, or by the result's own steps.
 
     Attributes:
         field: such as training_config.global_batch_size, or step_times with its step.
-        place: what it was recomputed from.
+        place: the source of the recomputed value.
     """
 
     field: str
@@ -95,7 +95,7 @@ class VerifiedRun:
         original: whether that log has the hash that the result states: it was packed as it is; None
             without a log.
         values: how many were compared.
-        findings: what is impossible, contradicts itself, or can't be checked.
+        findings: on values that are impossible, contradictory, or can't be checked.
         unsupported: settings and metrics that the log doesn't state, such as a GPU from the command
             line.
         unchecked: what nothing in the log confirms or contradicts.
@@ -120,7 +120,7 @@ class Verification:
         changed: files whose content is not that which the bundle's README.txt lists, or which only
             one of both has.
         private: the secrets and names left in it, by file.
-        foreign: files that are more than data, or that no bundle has, each with what it is.
+        foreign: files that are more than data, or that no bundle has, each with its kind.
         files: the number of files of each kind.
         extra: logs with a run that no result has: it is shown unchecked.
     """
@@ -134,9 +134,9 @@ class Verification:
 
 
 def verify(path: Path) -> Verification:
-    """Read the logs of a bundle again, and compare what they give with its results.
+    """Read the logs of a bundle again, and compare their values with its results.
 
-    Raises UnreadableError for what is no bundle, or holds no results.
+    Raises UnreadableError if it is no bundle, or has no results.
     """
     odd: list[str] = []
     with bundle.unpacked(path, odd) as (folder, _):
@@ -359,7 +359,9 @@ def _is_unstamped(log: Run) -> bool:
 
 
 def _findings(run: Run, summary: Summary) -> list[Finding]:
-    """Return what is impossible in a run, contradicts itself, or can't be checked."""
+    """Return findings on values of a run that are impossible, contradictory, or can't be
+    checked.
+    """
     every = physics.findings(run, summary)
     findings = []
     for finding in every:
@@ -405,9 +407,7 @@ def _confirms_times(log: Run) -> bool:
 
 
 def _top_level(file: ResultFile) -> Difference | None:
-    """Compare what stands at the top level, for readers that know nothing of `runs`, with the
-    runs.
-    """
+    """Compare the values at the top level, for readers that don't know `runs`, with the runs."""
 
     def values(run: ResultFile | RecordedRepetition) -> list[object]:
         # Each has its own warnings too.
@@ -421,9 +421,7 @@ def _top_level(file: ResultFile) -> Difference | None:
 
 
 def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
-    """Return what was read from the log of a run: the training most like it of those in logs of its
-    name.
-    """
+    """Return the training from the log of a run: the most similar one in the logs with its name."""
     same = [log for log in logs if bundle_names.log_names(run) & bundle_names.log_names(log)]
     return min(
         same, key=lambda log: sum(value is not None for value in _with_log(run, log)), default=None
@@ -546,7 +544,7 @@ def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
 
 
 def _place(option: str) -> str:
-    """Return where a result has what the user stated."""
+    """Return the places in a result with values that the user stated."""
     return _PLACES.get(option, f"training_config.{option}")
 
 

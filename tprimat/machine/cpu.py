@@ -42,8 +42,8 @@ class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         total_s, busy_s, stolen_s: time of all of them; in use; taken by the hypervisor.
-        own_s: used by the training and by what it starts; None in readings that don't look at
-            processes.
+        own_s: time used by the training and its child processes; None in readings that don't look
+            at processes.
         programs: used since the first reading by the processes of others that used most, by name
             and number.
         stalled_s: time in which tasks waited for cpu, memory or io, on the whole machine.

@@ -29,7 +29,7 @@ class Device:
     Attributes:
         partition: which part of a GPU it is (MIG slice, CPX partition, …); None for a whole one.
         id: unique identifier, as in GpuState.id; empty if torch doesn't state it.
-        memory_held_gb: what others held when this was read.
+        memory_held_gb: memory in use by others when this was read, GB; None if unknown.
         is_integrated: whether its memory is the system's and its driver states nothing of it (GB10,
             Jetson).
     """

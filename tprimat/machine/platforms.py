@@ -112,7 +112,7 @@ def states(host: Host) -> tuple[GpuState, ...]:
 
 
 def refreshed(machine: Machine, host: Host | None = None) -> Machine:
-    """Return the machine with what others hold of its GPUs' memory now."""
+    """Return the machine with the memory of its GPUs that others hold now."""
     torch = None
     if machine.devices:
         torch, _ = torch_build.import_torch()
@@ -301,7 +301,7 @@ def _without_torch(host: Host, notes: list[Note]) -> Machine:
 
 
 def cpu_info(host: Host, pytorch_version: str | None) -> GpuInfo:
-    """Return what a training on the CPU reports as its device."""
+    """Return the device that a training on the CPU reports."""
     return GpuInfo(
         device_name=hosts.cpu_name(host),
         device_count=1,

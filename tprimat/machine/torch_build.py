@@ -114,8 +114,8 @@ def device_of(
 
 
 def memory_info(cuda: Any, device: Any) -> tuple[int, int]:
-    """Return free and total memory of a device, bytes, by torch.cuda; what the page cache would
-    give back is free.
+    """Return free and total memory of a device, bytes, by torch.cuda; the page cache counts as
+    free.
     """
     free, total = cuda.mem_get_info(device)
     if getattr(cuda.get_device_properties(device), "is_integrated", False):

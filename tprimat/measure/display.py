@@ -167,7 +167,7 @@ def note_smoke_test(plan: Plan, steps: int) -> None:
 
 
 def shows_lines(plan: Plan) -> bool:
-    """Return whether what the runs print is shown, instead of a line for each of them."""
+    """Return whether the output of the runs is shown, instead of a line for each of them."""
     if console.verbosity() is Verbosity.VERBOSE:
         return True
     if plan.training_lines is None:
@@ -274,13 +274,13 @@ def outcome(title: str, run: Run, summary: Summary, left_s: float = 0.0) -> str:
 
 
 def figures(rows: Sequence[tuple[str, str]]) -> None:
-    """Print what a training reached beyond the closing table."""
+    """Print the results of a training beyond the closing table."""
     if rows:
         console.info("\n" + "\n".join(console.table(rows)))
 
 
 def comparison_of(output_dir: Path) -> str:
-    """Return the command that compares what a directory holds."""
+    """Return the command that compares the results in a directory."""
     folder = short_path(Path.cwd() / output_dir)
     words = ["python3", "compare_results.py"]
     if folder != Path("output"):

@@ -59,13 +59,13 @@ class Plan:
         arguments: those of the command, which the results keep so that it can be repeated; None for
             another command.
         advice: warning for too short runs; None for the default one.
-        resumes: whether what the output directory holds of it isn't run again, except what was
-            interrupted.
+        resumes: whether runs with a result in the output directory aren't repeated, except
+            interrupted ones.
         retries_failed: whether what failed is run again then.
         keeps_failures: whether a training that failed before it could write a result leaves one all
             the same.
-        training_lines: whether what the runs print is shown; None: where no progress bar can be
-            drawn.
+        training_lines: whether the output of the runs is shown; None to show it if no progress bar
+            can be drawn.
     """
 
     frameworks: tuple[Framework, ...]
@@ -140,8 +140,8 @@ def device_of(machine: Machine) -> Device:
         limits = (gpu.total_memory_gb, memory_limit_gb(Host()))
         memory = min((limit * GB for limit in limits if limit is not None), default=None)
         return Device("cpu", machine.environment.cpu_threads or 1, memory)
-    # If the GPUs differ, the smallest bounds what each of them can hold, and the fullest what is
-    # free.
+    # If the GPUs differ, the smallest one limits the memory of each, and the fullest one the free
+    # memory.
     sizes = [
         (device.info.total_memory_gb, device.memory_held_gb or 0.0) for device in machine.devices
     ] or [(gpu.total_memory_gb, 0.0)]
@@ -184,8 +184,8 @@ def plan_for(
 
 
 def plan_of(options: BenchmarkOptions, framework: Framework, machine: Machine) -> Plan:
-    """Return what the options of `benchmark` mean for a framework. Raises UsageError for what it
-    can't do.
+    """Return the plan that the options of `benchmark` give for a framework. Raises UsageError if it
+    doesn't support one.
     """
     if machine.unusable_gpu and framework.on_cpu:
         raise UsageError(
@@ -236,9 +236,7 @@ def _resolved(
     names: Sequence[str],
     requested: RequestedConfig,
 ) -> list[tuple[Request, tuple[str, ...]]]:
-    """Return the request of each model, precision and micro-batch, with what is to be noted of
-    it.
-    """
+    """Return the request of each model, precision and micro-batch, with notes on it."""
     node = this_node(options)
     output_dir = Path.cwd() / options.output_dir
     resolved = []
@@ -281,8 +279,7 @@ def this_node(options: BenchmarkOptions) -> Node | None:
 
 
 def choose_framework(options: BenchmarkOptions, machine: Machine) -> Framework:
-    """Return the framework that the options name, or the one that trains what they request on this
-    machine.
+    """Return the framework in the options, or the one that can run their request on this machine.
 
     Raises UsageError if it can't run here.
     """

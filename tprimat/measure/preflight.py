@@ -87,7 +87,7 @@ def check_torch() -> None:
 def _start(
     platform: Platform, processes: int, output_dir: Path, *, quick: bool, limit_s: float
 ) -> Measured:
-    """Start the processes and return what they wrote."""
+    """Start the processes and return their measurements."""
     log = output_dir / "logs" / f"preflight_{datetime.datetime.now():%Y%m%d_%H%M%S_%f}.log"
     with tempfile.TemporaryDirectory(prefix="tensorprimat-") as folder:
         result = Path(folder, "measured.json")

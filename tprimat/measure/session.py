@@ -57,12 +57,12 @@ KILLING = tuple(getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "S
 
 @dataclasses.dataclass
 class _Training:
-    """One training of a session, and what is heard of it while it runs.
+    """One training of a session, and the information on it while it runs.
 
     Attributes:
         index, request: one of the session's requests, and its position.
-        title: what the user sees of it.
-        log: the file with what it prints.
+        title: its name for the user.
+        log: the file with its output.
         saved: the results that it reports to have written.
         is_stopped: whether the session ends it after the last step that was heard of.
         cut: its time limit, s, once that ends it; only if its steps are known from the log alone.
@@ -132,8 +132,8 @@ class Session:
         self._durations: list[float] = []
 
     def is_ready(self) -> bool:
-        """Return whether the frameworks' checks find nothing that a training would fail on; print
-        what they find.
+        """Return whether the frameworks' checks find no reason for a training to fail; print their
+        findings.
         """
         errors = []
         warnings: list[str] = []
@@ -152,8 +152,8 @@ class Session:
         return not errors
 
     def run(self) -> None:
-        """Run one training after the other. Raises UsageError if results or what they need can't be
-        written.
+        """Run one training after the other. Raises UsageError if results or the files for them
+        can't be written.
         """
         for index, request in enumerate(self._requests):
             if request.platform != "cpu":
@@ -269,8 +269,8 @@ class Session:
         console.info(f"Next:    {command}")
 
     def _earlier(self) -> list[StoredRun]:
-        """Return the runs of earlier attempts of this job; one node makes results of what they
-        left.
+        """Return the runs of earlier attempts of this job; one node makes results of their
+        files.
         """
         if not attempt.is_another(os.environ):
             return []
@@ -473,7 +473,7 @@ class Session:
             interrupted=child.interrupted, overdue=child.overdue, limit_s=limit_s
         )
         if launcher.logged and why is not None:
-            # The log itself can't know, and is what the result is made of.
+            # The result is made from the log, which doesn't show it.
             with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
                 file.write(f"ERROR: TensorPrimat: {why}\n")
         return child
@@ -525,7 +525,7 @@ class Session:
         self._keep(index, run, store.save(run, request.output_dir).path)
 
     def _judge_complete(self, training: _Training, path: Path, child: ProcessResult) -> None:
-        """Say what is wrong all the same with a training whose result is complete."""
+        """Print the problem of a training that failed although its result is complete."""
         output_dir = training.request.output_dir
         if output_dir.resolve() not in path.resolve().parents:
             # What was asked for is not where it was asked for.
@@ -574,13 +574,13 @@ def _with_process(run: Run, path: Path, child: ProcessResult) -> StoredRun:
     )
     changes: FieldValues = {"ending": ending}
     if child.overdue or not (child.interrupted or -child.status in KILLING):
-        # --resume repeats what was killed from outside, and nothing that failed.
+        # --resume repeats runs that were killed from outside, but not failed ones.
         changes |= {"status": status, "status_reason": f"{run.status_reason}; {reason}"}
     return store.amend(path, store.fingerprint(run), **changes) or run, path
 
 
 def show(plan: Plan, machine: Machine) -> None:
-    """Print what a session would run."""
+    """Print the runs of a session without starting them."""
     display.introduce(plan, machine)
     sweep.introduce(plan, machine, sweep.found(plan, machine) if plan.resumes else {})
     display.show(plan, sweep.result_files(plan, machine))

@@ -37,7 +37,7 @@ from tprimat.store.store import StoredRun
 
 
 def recover(request: Request, earlier: set[str]) -> StoredRun | None:
-    """Return what a training that was killed has left in its journal, which wasn't there before."""
+    """Return the run that a killed training has left in its journal, which wasn't there before."""
     recovered = None
     for result in recovery.recover(request.output_dir):
         console.note(result.line, weakens=True)
@@ -178,7 +178,7 @@ def read_log(
 def _completed(
     run: Run, framework: Framework, request: Request, machine: Machine, *, complete: bool
 ) -> Run:
-    """Return a log's Run with what the log leaves open and the machine or the request knows."""
+    """Return a log's Run with the values that the log lacks and the machine or the request has."""
     requested = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
     outcome = of_log(run, request.steps, succeeded=complete)
     changes = {

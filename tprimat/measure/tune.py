@@ -414,7 +414,9 @@ def _time(trial: Trial) -> float:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Keep what a trial's session prints to its log: that a setting fails is an answer."""
+    """Write the output of a trial's session only to its log: a failure of a candidate is a
+    result.
+    """
     encoder = console.current().encoder
     with (
         contextlib.redirect_stderr(io.StringIO()),

@@ -141,7 +141,7 @@ class _Worker:
         self.states: tuple[GpuState, ...] = ()
 
     def device(self) -> DevicePreflight:
-        """Return what was measured."""
+        """Return the measurements."""
         return DevicePreflight(
             rank=self._process.rank,
             local_rank=self._process.local_rank,
@@ -233,7 +233,9 @@ class _Worker:
         elapsed(self._clock, start, end)
 
     def _attempt(self, name: str, run: Callable[[], _Value]) -> _Value | None:
-        """Return what a device can do; None for what it can't, and keep why."""
+        """Return the rates of a device; None for an operation that it can't do, with the reason
+        kept.
+        """
         try:
             return run()
         except (RuntimeError, NotImplementedError, AttributeError, ValueError, TypeError) as error:
@@ -276,7 +278,7 @@ def _named(process: GpuProcess) -> str:
 def _described(
     device: DevicePreflight, machine: Machine | None, loaded: Sequence[GpuState]
 ) -> DevicePreflight:
-    """Return a device with what the first process of its machine knows of it."""
+    """Return a device with the values that the first process of its machine has."""
     if machine is None:
         return device
     if not machine.devices:

@@ -118,9 +118,12 @@ def _merged(host: ParsedLog, host_name: str, inner: ParsedLog, inner_name: str) 
         f"{inner_name} lines describe the same run and fill values missing from the {host_name}"
         " lines"
     )
-    stated = {**inner.stated, **host.stated}
-    notes = (*host.notes, *inner.notes, note)
-    return dataclasses.replace(host, stated=stated, notes=notes, build=build)
+    return dataclasses.replace(
+        host,
+        stated={**inner.stated, **host.stated},
+        notes=(*host.notes, *inner.notes, note),
+        build=build,
+    )
 
 
 def fill_gaps(run: Run, other: Run, origin: str) -> Run:

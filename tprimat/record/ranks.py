@@ -229,9 +229,8 @@ def _slowest(records: Sequence[Record], own: Times, others: dict[int, Times]) ->
 
 def without_other_ranks(records: Sequence[Record], world_size: int, why: str) -> Gathered:
     """Return this process's records, with a note on why those of other ranks are missing."""
-    over_ranks = f"the first of {world_size} processes"
     note = Note("ranks-not-gathered", {"processes": world_size, "why": why})
-    return Gathered(records, over_ranks, (note,))
+    return Gathered(records, f"the first of {world_size} processes", (note,))
 
 
 def open_store() -> Any:

@@ -260,8 +260,9 @@ class Recorder:
                 self._record(Record(step, window, None, None, learning_rate, None))
         self._marks.clear()
         if untimed:
-            fields = {"steps": format_steps(untimed), "why": reason}
-            self.doubts.append(Note("steps-unread", fields))
+            self.doubts.append(
+                Note("steps-unread", {"steps": format_steps(untimed), "why": reason})
+            )
 
     def _resolve_mark(self, mark: _Mark) -> None:
         if self._position is None or self._position[0] is mark:
@@ -317,8 +318,12 @@ class Recorder:
         clock_seconds = self._position[2]
         difference = abs(clock_seconds - host_seconds)
         if difference > NEGLIGIBLE_S and difference > DISAGREEMENT * host_seconds:
-            times = {"seconds": clock_seconds, "host": host_seconds}
-            self.doubts.append(Note("timer-mismatch", {"clock": self._clock.name, **times}))
+            self.doubts.append(
+                Note(
+                    "timer-mismatch",
+                    {"clock": self._clock.name, "seconds": clock_seconds, "host": host_seconds},
+                )
+            )
 
 
 def series(records: Sequence[tuple[Any, ...]]) -> dict[str, tuple[Any, ...]]:

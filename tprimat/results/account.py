@@ -1,4 +1,4 @@
-"""Time: what a step time is, where the wall time of a run went as its source gives it, and the
+"""Time: the definition of a step time, the division of a run's wall time by its source, and the
 parts of that.
 """
 

@@ -80,7 +80,7 @@ def ending_of(
         planned: the steps that were asked for.
         ended: whether its source states that it ended normally.
         asked: a limit that the user asked for, or early stopping, that ended it.
-        cause: what is known to have ended it otherwise.
+        cause: another known cause of its end, or None.
     """
     if ended or (planned and done >= planned):
         return Ending(kind="finished", cause=asked and asked.text, line=asked and asked.line)

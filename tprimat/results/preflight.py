@@ -1,5 +1,5 @@
-"""The preflight file: what the devices of a machine sustained before a benchmark, and what may slow
-it.
+"""The preflight file: the rates that the devices of a machine sustained before a benchmark, and
+causes that may slow it.
 """
 
 from __future__ import annotations

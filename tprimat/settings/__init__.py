@@ -43,11 +43,11 @@ class Setting(NamedTuple):
     """A setting of a training, or of the machine that it ran on. No dataclass: every --help imports
     this.
 
-    Several fields or names stand in one text, with blanks between them; the first name is the one
+    Several fields or names are in one text, with blanks between them; the first name is the one
     that is launched, the others are older or other spellings in logs.
 
     Attributes:
-        title: what a table shows.
+        title: its name in tables.
         field: where it lives in a Run: timing.clock. Several fields make one text; a name that ends
             in * stands for all that begin so.
         called: its key, if that isn't the last word of the first field.
@@ -58,15 +58,14 @@ class Setting(NamedTuple):
             texts are equal.
         unit: unit of the field, in words.
         null: what an unknown value means; "" if it means just that.
-        role: what a difference means.
+        role: the meaning of a difference, see Role.
         within: two runs for which a difference can explain anything: any two, or only those on one
             device or of one framework. Between others it is listed.
         configured: whether it is a part of a training's configuration. Machine and software, which
-            are what is compared, and what follows from other settings are not.
+            are compared, and values that follow from other settings are not.
         essential: without it, it is unknown whether two systems did the same work or timed the same
             thing, so it is listed even if none states it.
-        identity: whether another value makes another system, as new software and what is tuned
-            don't.
+        identity: whether another value makes another system; new software and tuned settings don't.
         named: whether a system may be called by it.
         phrase: how it is then called, with {} for the value; "" for title and value.
         optional: whether it is left out if neither states it, since few frameworks do.
@@ -133,7 +132,7 @@ class Setting(NamedTuple):
     deepspeed: str = ""
 
     def words(self, value: str) -> str:
-        """Return what a system with this value is called: micro-batch 2, eager, no packing."""
+        """Return the part of a system's name for this value: micro-batch 2, eager, no packing."""
         name = self.phrase or self.label or f"{self.title} {{}}"
         if value in ("True", "False", "none", "off"):
             return f"{'' if value == 'True' else 'no '}{name.format('').strip()}"

@@ -236,7 +236,7 @@ IDENTITY = tuple(setting for setting in SETTINGS if setting.identity)
 """Those that two measurements of one system agree in, with its GPU and its label."""
 
 NOT_CONFIGURED = frozenset(setting.title for setting in LEDGER if not setting.configured)
-"""Titles of machine and software, which are what is compared, and of what follows from other
+"""Titles of machine and software, which are compared, and of values that follow from other
 settings.
 """
 

@@ -42,18 +42,17 @@ from tprimat.text import plain
 from tprimat.units import gib_to_gb, round_figure
 
 TOLERANCE = 0.001
-"""How far a printed value may lie from the one that the steps give; the printed ones are rounded.
-"""
+"""How far a printed value may differ from the value by the steps; printed values are rounded."""
 
 LONGEST_TEXT = 200
 
 
 def decode(content: bytes, name: str) -> tuple[Run, ...]:
-    """Return the one run of a file of an earlier tool; its name stands for what the file itself
-    doesn't state.
+    """Return the one run of a file of an earlier tool; its name replaces values that the file
+    itself doesn't state.
 
-    Raises msgspec.DecodeError for what is not JSON, and ValidationError, which names the field, for
-    what is no result.
+    Raises msgspec.DecodeError if it is not JSON, and ValidationError, which names the field, if it
+    is no result.
     """
     parsed = schema.parse(content)
     if not isinstance(parsed, dict) or not (

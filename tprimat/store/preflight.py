@@ -46,8 +46,8 @@ def read(path: Path) -> PreflightFile | None:
 
 
 def latest(folder: Path, host: str | None, ids: Sequence[str], processes: int) -> Preflight:
-    """Return what the result of a training keeps of the preflight of its machine; nothing if there
-    is none.
+    """Return the values of the preflight of its machine for the result of a training; empty if
+    there is none.
 
     The ids are those of the GPUs that train there (Device.id), each empty if unknown; none on a
     CPU. There, processes share the cores, so a preflight counts only with the same number of

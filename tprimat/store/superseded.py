@@ -1,8 +1,8 @@
 """Results that were read from a log by rules that have changed since.
 
-A result keeps what the reader found when it was written, and states no version of it. Only files of
-schema 1 are surely older than these rules; which of them the rules change shows in the result
-itself.
+A result has the values that the reader found when it was written, but not the reader's version.
+Only files of schema 1 are surely older than these rules; which of them the rules change shows in
+the result itself.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ class GrowingLogs:
                 yield ImportedRun(str(journal), run, (), {})
 
     def _outcome(self, source: sources.LogSource) -> sources.Outcome:
-        """Return what a source holds, as it was read before if its files are the same."""
+        """Return the content of a source, as it was read before if its files are the same."""
         versions = [self._versions[path] for path in source.paths if path in self._versions]
         earlier = self._read.get(source.paths)
         if self._is_folder and earlier is not None and earlier[0] == versions:

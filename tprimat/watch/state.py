@@ -34,7 +34,7 @@ class State:
         pair: the comparison with the baseline, which comes first; None without one, or if they
             can't be compared.
         pair_problem: why they can't.
-        caveats: what is doubtful in its values, and what could overturn the comparison.
+        caveats: doubts about its values, and reasons that could overturn the comparison.
         implausible: why its values can't be true, if so.
         ranks: step times of the logs of one training, s, by the names of the logs; empty for a
             single log.

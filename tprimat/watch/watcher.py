@@ -103,12 +103,12 @@ class _Watcher:
 
     def look(self) -> Update:
         """Look at the logs, and read them if they have grown and were not read just now."""
-        # Asked first: what a pipe held when it was closed is then read below.
+        # Asked first, so that the rest of a closed pipe is read below.
         ended = self._logs.ended
         self._unread = self._logs.has_grown() or self._unread
         began = self._clock()
         events: list[str] = []
-        # Before steps are reported as missing, what was written is read.
+        # The written lines are read before steps are reported as missing.
         patience = min(STALL_S, self._conditions.max_stall_s or STALL_S)
         is_late = (
             began - self._progress > patience / 2 and began - self._read_last > self._reading_s

@@ -93,8 +93,7 @@ def prepare(training: Recipe, process: Process) -> Prepared:
         training.setup(), seconds, compile_failure, is_chunked=request.compiled
     )
     if checkpointed and request.recomputation != "full":
-        notes = noted((*setup.notes, Note("activations-recomputed")))
-        setup = setup.but(notes=notes)
+        setup = setup.but(notes=noted((*setup.notes, Note("activations-recomputed"))))
     return Prepared(training, module, setup)
 
 
@@ -108,9 +107,9 @@ def with_compile_outcome(
     native_metrics = {}
     if seconds is not None and compile_failure is None:
         native_metrics[COMPILE_TIME] = round(seconds, 3)
-    outcome = {"torch_compile": bool(native_metrics), "chunked_cross_entropy": is_chunked}
     return setup.but(
-        framework_config=setup.framework_config | outcome,
+        framework_config=setup.framework_config
+        | {"torch_compile": bool(native_metrics), "chunked_cross_entropy": is_chunked},
         native_metrics=native_metrics,
         notes=noted([] if compile_failure is None else [compile_failure]),
     )

@@ -2,10 +2,10 @@
 
     python -m tprimat.machine.telemetry.sampler PARENT PLATFORM PID [GPU …] > TRACE.jsonl
 
-The training never waits for it: it starts the sampler before its first step and collects what was
-read after its last one. The sampler exits by itself within a second of the process that started it,
-even while a driver doesn't answer. In runs of more than two hours it reads less often, so that a
-trace stays below some 50,000 readings a month.
+The training never waits for it: it starts the sampler before its first step and collects the
+readings after its last one. The sampler exits by itself within a second of the process that started
+it, even while a driver doesn't answer. In runs of more than two hours it reads less often, so that
+a trace stays below some 50,000 readings a month.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Sampler:
             self.unknown = f"the sampler could not be started: {error}"
 
     def so_far(self) -> Trace | None:
-        """Return what was read until now or until stop(); None for nothing."""
+        """Return the readings until now or until stop(); None if there are none."""
         if self._trace is None:
             return self._final
         try:
@@ -188,7 +188,7 @@ def why_unreadable(platform: Platform, devices: Sequence[Device]) -> str | None:
 
 
 def source_of(arguments: Sequence[str]) -> Source | None:
-    """Return what the sampler reads; None if a trace to be played can't be read."""
+    """Return the source of the sampler; None if a trace to be replayed can't be read."""
     platform, root, *gpus = arguments
     chosen = os.environ.get(VARIABLE, "")
     if not chosen.startswith(REPLAY):

@@ -254,4 +254,4 @@ def _fits(hints: Hints, steps: Sequence[int], total: int | None) -> bool:
 
 
 def _rising(steps: Sequence[int]) -> bool:
-    return all(later > earlier for earlier, later in itertools.pairwise(steps))
+    return all(gap > 0 for gap in _gaps(steps))

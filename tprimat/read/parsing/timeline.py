@@ -167,11 +167,8 @@ class TimelineBuilder:
                     measured = printed = 0.0
         if not scales:
             return 1.0 if is_timed else 0.0
-        scale = statistics.median(scales)
         # A timer may miss a part of a step, but counts nothing twice.
-        if is_timed:
-            return max(scale, 1.0)
-        return scale
+        return max(statistics.median(scales), 1.0 if is_timed else 0.0)
 
     def _expected(self, before: Row, row: Row) -> float:
         """Return how long the steps between two records should take, s."""
