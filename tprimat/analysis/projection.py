@@ -109,8 +109,8 @@ class Projection:
     Attributes:
         rate: work per second and GPU.
         low, high: its 95 % prediction interval, widened to the error of the backtest, and to the
-            other form's rate if that form's backtest is CREDIBLE: which of two good forms goes on
-            is unknown.
+            other form's rate if that form's backtest is CREDIBLE: it is unknown which of two good
+            forms holds there.
         backtest: by form, how far the largest measured size is missed if it is projected from the
             others: projected / measured − 1.
     """

@@ -218,7 +218,7 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def read_table(name: str, row: type[_Row]) -> tuple[_Row, ...]:
-    """Return the rows of a CSV file beside this one whose columns are fields of `row`; an empty
+    """Return the rows of a CSV file next to this one, whose columns are fields of `row`; an empty
     cell is a default.
     """
     return read_rows(

@@ -91,8 +91,8 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str | None) -> Model | None:
-    """Return the row of a name in a result, or None; an alias with nothing beside it is such a
-    name, too.
+    """Return the row of a name in a result, or None; an alias without further words is such a name,
+    too.
     """
     lowered = (name or "").lower()
     for model in models():

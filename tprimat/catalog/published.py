@@ -20,7 +20,7 @@ from tprimat.results.run import Run
 
 _INSTALLED = Path(__file__).resolve().parents[1] / "published"
 FOLDER = _INSTALLED if _INSTALLED.is_dir() else REPOSITORY / "published"
-"""The tables: part of the package once it is installed, in a clone a folder beside it."""
+"""The tables: part of the package once it is installed, in a clone a directory next to it."""
 
 FULL = ("full", None)
 """The scale of a run that trained the whole model."""
@@ -229,8 +229,8 @@ def of_the_same(run: Run) -> tuple[Published, ...]:
 
 
 def nearest(run: Run) -> Published | None:
-    """Return the row that a run is set beside; of equally near ones the fastest of the newest
-    month.
+    """Return the row that a run is compared with; among equally near ones, the fastest of the
+    newest month.
 
     A day is no reason: the submissions of a round are measured within weeks.
     """

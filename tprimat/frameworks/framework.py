@@ -77,8 +77,8 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         return request
 
     def start(self, request: AnyRequest, machine: Machine, log: Path) -> Launch:
-        """Return the command of the training of a log, once what belongs beside the log is
-        written.
+        """Return the command of the training of a log, once the files that belong next to the log
+        are written.
         """
         return self.launch(request)
 
@@ -87,8 +87,8 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         return f"{Path(self.result_name(request)).stem}_{moment}{request.node_suffix}"
 
     def latest_log(self, request: AnyRequest) -> str | None:
-        """Return the file beside the results that is always a copy of the newest log; None for
-        none, and a logs/.
+        """Return the file next to the results that is always a copy of the newest log; None if
+        there is only a logs/.
         """
         return None
 

@@ -1,4 +1,4 @@
-"""Convert parsed logs and the user's values to runs, with what lies beside a log: the record of a
+"""Convert parsed logs and the user's values to runs, with the files next to a log: the record of a
 Primus or Megatron training's start, the description of an MLPerf system.
 """
 
@@ -74,7 +74,7 @@ class ImportedRun:
 
 
 def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
-    """Return the runs of a log, with the record of their start if that is beside it.
+    """Return the runs of a log, with the record of their start if that is next to it.
 
     Raises UnreadableError if it has no training, UsageError if a given value contradicts it and
     `override` is not set.
@@ -259,7 +259,7 @@ def with_system(run: Run, log: Path) -> Run:
     """Return an MLPerf run with the values in its path and in the files of its submission; any
     other run unchanged.
 
-    scaling.json lies beside the logs of a set and normalizes their score. One of the system
+    scaling.json lies next to the logs of a set and normalizes their score. One of the system
     descriptions is used: a directory `systems` is looked for next to the log and in the directories
     above; a description may also lie next to the log itself. Which file belongs to the log follows
     from the names alone, and nothing is taken if several may.

@@ -44,7 +44,7 @@ class LogImport:
 
     Attributes:
         results: those that were saved.
-        skipped: files that hold no training, or one that another source describes better.
+        skipped: files without a training, or with one that another source describes better.
         errors: why sources that the user named could not be read, hints, and headings of
             docs/troubleshooting.md.
     """

@@ -175,7 +175,7 @@ def _load_logs(
     inputs: Inputs,
     beside: Sequence[Loaded] = (),
 ) -> None:
-    """Add the runs of the logs in files and directories, in a directory those beside its
+    """Add the runs of the logs in files and directories, in a directory those next to its
     results.
     """
     results = {file.name for file in beside}

@@ -15,7 +15,7 @@ from tprimat.results.run import Run
 
 
 def journals(folder: Path) -> list[Path]:
-    """Return the journals in a directory of trainings that go on."""
+    """Return the journals of running trainings in a directory."""
     return sorted(
         folder / JOURNALS / name for name in recovery.names(folder) if name.endswith(SUFFIX)
     )

@@ -59,7 +59,7 @@ IN_MEMORY = 1 << 26
 """
 
 MOST_BESIDE = 2000
-"""Files that are read beside a source: each parameter of an MLflow run is one."""
+"""Most files that are read in addition to a source: each parameter of an MLflow run is one."""
 
 STREAMED = 1 << 20
 """Bytes of a file that is read once from its start that are held for its reader."""
@@ -76,9 +76,7 @@ _CODE = re.compile(
     r"\.(?:py|pyc|ipynb|sh|js|ts|c|cc|cpp|cu|h|md|rst|html?|tsv|png|jpe?g|gif|svg|pdf|so|o)$",
     re.IGNORECASE,
 )
-"""Names of files that a directory holds beside logs: left alone there, and read when they are
-named.
-"""
+"""Names of files that a directory has besides logs: ignored there, and read if they are named."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -474,7 +474,7 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
         if isinstance(values, tuple) and isinstance(again, tuple):
             series[field] = values, again
         elif key != "scaling_factor":
-            # That is beside the log, and not in the bundle.
+            # That file is next to the log, and not in the bundle.
             yield _compared(field, values, again, name)
     places = {step: index for index, step in enumerate(log.steps)}
     for index, step in enumerate(run.steps):

@@ -398,7 +398,7 @@ def _rows(text: str | None) -> list[Values]:
 
 
 def _amount(value: Any) -> float | None:
-    """Return a number of amd-smi's JSON, bare or with its unit beside it."""
+    """Return a number of amd-smi's JSON, bare or with its unit."""
     return _first_number({"value": _mapping(value).get("value", value)}, "value")
 
 

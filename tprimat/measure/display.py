@@ -34,7 +34,7 @@ LONGEST_LINE = 76
 _WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\S)+""")
 
 NARROWEST_BAR = 10
-"""Columns of the bar that moves; the text beside it gives way."""
+"""Columns of the bar that moves; the text next to it is shortened."""
 
 
 def show(plan: Plan, results: Sequence[Path]) -> None:
@@ -224,8 +224,8 @@ def following(
 
 
 def pace_of(message: Step, request: Request, room: int, left_s: float) -> str:
-    """Return the text beside the bar: as much as there is room for, in columns, without what
-    matters least.
+    """Return the text next to the bar: as much as fits into the columns, without the least
+    important parts.
     """
     parts = []
     if message.average:
@@ -249,8 +249,8 @@ def pace_of(message: Step, request: Request, room: int, left_s: float) -> str:
 
 
 def time_left(message: Step, limit_s: float | None) -> float:
-    """Return how long a training will go on, at its mean pace so far and at most to its time limit.
-    Units: s.
+    """Return how long a training will continue, at its mean pace so far and at most to its time
+    limit. Units: s.
     """
     average = message.average or 0.0
     left = (message.max_steps - message.step) * average

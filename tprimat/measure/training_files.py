@@ -53,8 +53,8 @@ def recover(request: Request, earlier: set[str]) -> StoredRun | None:
 
 
 def log_path(framework: Framework, request: Request) -> Path:
-    """Make a new log: beside the results if a copy of the newest is kept there, else in a directory
-    of logs.
+    """Make a new log: next to the results if a copy of the newest is kept there, else in a
+    directory of logs.
 
     Raises UsageError if it can't be written.
     """

@@ -47,7 +47,7 @@ PATIENCE = 12
 """Trials in succession without a faster setting after which the search ends."""
 
 FINALISTS = 3
-"""Settings that are confirmed, beside the untuned one."""
+"""Candidates that are confirmed, besides the untuned one."""
 
 RUNS = 3
 """Runs of each finalist by default."""
@@ -324,8 +324,8 @@ class Tuner:
         return self._write(finalists[confirmed.index(best)], confirmed)
 
     def _write(self, chosen: Candidate | None, confirmed: Sequence[Confirmed]) -> Path:
-        """Write the file of the configuration; as long as none is chosen, the trials beside their
-        results.
+        """Write the file of the configuration; as long as none is chosen, write the trials next to
+        their results.
         """
         excluded = []
         for name, reason in self._space.excluded.items():

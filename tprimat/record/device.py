@@ -1,4 +1,4 @@
-"""The machine as this training uses it: a GPU may be idle beside a training on the CPU."""
+"""The machine as this training uses it: a GPU may be idle during a training on the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The crash-recovery journal of a training: one line per step, written as it happens, beside the
+"""The crash-recovery journal of a training: one line per step, written as it happens, next to the
 results.
 
 Nothing is forced to the disk: written lines survive the end of the program, whatever its cause, and

@@ -277,7 +277,7 @@ HARMLESS = {
 
 @functools.cache
 def parts_of(title: str) -> tuple[Setting, ...]:
-    """Return the rows that a row shows beside its own value."""
+    """Return the rows that are shown next to a row's own value."""
     if title:
         return tuple(setting for setting in SETTINGS if setting.part == title)
     return ()

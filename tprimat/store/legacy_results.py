@@ -8,7 +8,7 @@ Three forms are known, each one JSON object that holds the times of the steps:
     February    step_times, loss_values, learning_rates, software_stack "nemo" or "rocm"
 
 On NVIDIA a callback in the training wrote them, on AMD a reader of Primus logs, and the same key
-means different things. What can't be believed becomes None, with a note that holds the value.
+means different things. Values that can't be true become None, with a note that has the value.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The record of a training's start, beside its log: the machine, the software, the configuration.
+"""The record of a training's start, next to its log: the machine, the software, the configuration.
 
 The logs of Primus name neither the GPU nor ROCm nor torch. Whoever reads one, on any machine, finds
 these facts of the machine that trained in a small file: output/training_llama.log has

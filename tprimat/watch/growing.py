@@ -153,7 +153,9 @@ class GrowingLogs:
         return [log for log in latest.values() if (log.run.framework, log.run.model) == setup]
 
     def _recorded(self) -> Iterator[ImportedRun]:
-        """Yield the runs of recorders: of results, and of the journals of those that go on."""
+        """Yield the runs of recorders: those of results, and those of the journals of running
+        trainings.
+        """
         path = Path(self.name)
         if self._is_folder or path.suffix == ".json":
             with contextlib.suppress(UnreadableError):

@@ -78,9 +78,7 @@ class State:
 
     @property
     def cause(self) -> str | None:
-        """The error that its log names, if any, with its line; the training may go on all the
-        same.
-        """
+        """The error in its log, if any, with its line; the training may still continue."""
         # Before the first step the status of a log is failed, although no line states that.
         ending = self.run.ending or how_ended(self.run)
         if ending.kind not in ("failed", "stopped") or ending.cause is None:
@@ -105,7 +103,7 @@ class State:
 
     @property
     def time_left_s(self) -> float | None:
-        """How long it will go on at its present pace, s."""
+        """How long it will continue at its present pace, s; None if unknown."""
         if self.recent_s is None or self.max_steps is None or self.is_complete:
             return None
         return max(0, self.max_steps - self.step) * self.recent_s

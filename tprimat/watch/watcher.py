@@ -175,7 +175,7 @@ class _Watcher:
             yield f"no step for {units.duration(quiet_s)}{often}"
 
     def _ending(self, quiet_s: float, closed: bool) -> tuple[str, ExitStatus | None]:
-        """Return why the watch is over, and the exit status; None while it goes on."""
+        """Return why the watch is over, and the exit status; None while it continues."""
         state = self._state
         conditions = self._conditions
         missed = ExitStatus.OK if conditions.until is None else ExitStatus.INCONCLUSIVE

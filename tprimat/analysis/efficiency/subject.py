@@ -203,7 +203,7 @@ class Subject:
         return self.share_of_peak(self.tflops(causal=True)).value
 
     def memory(self, factor: float, *, free: bool = False) -> Value | None:
-        """Return the highest memory, or what is free beside it, times a factor; None if one is
+        """Return the highest memory, or the free memory besides it, times a factor; None if one is
         unknown.
         """
         highest = highest_memory(self.run)

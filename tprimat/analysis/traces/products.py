@@ -22,7 +22,7 @@ added.
 
 _MULTIPLIES = re.compile(r"gemm|mma|Cijk_.{0,400}_MT\d+x\d+", re.IGNORECASE)
 _HELPER = re.compile(r"reduce|memset|memcpy|fill|cast|copy|workspace|Cijk_", re.IGNORECASE)
-"""Kernels that a matrix product launches beside the one that multiplies, such as split-K's
+"""Kernels that a matrix product launches in addition to the one that multiplies, such as split-K's
 reduction.
 
 Template arguments of one that multiplies may hold the same words. Tensile (rocBLAS, hipBLASLt)

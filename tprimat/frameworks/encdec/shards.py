@@ -1,7 +1,7 @@
 """The data set on disk: shards of sequence pairs, written once, checked at each start, repaired if
 damaged.
 
-A manifest beside the shards holds their parameters and checksums. It is written again after each
+A manifest next to the shards has their parameters and checksums. It is written again after each
 shard that has reached the disk, so that a start after a kill continues there. Knows no torch.
 """
 
@@ -33,7 +33,7 @@ FORM = 1
 
 SPARE_SHARE = 0.01
 SPARE_BYTES = 1 << 20
-"""What is left free beside the data, for the file system and the manifest."""
+"""Space that stays free besides the data, for the file system and the manifest: a share, and bytes."""
 
 CHUNK_BYTES = 4 << 20
 CHECKING_THREADS = 4

@@ -164,7 +164,7 @@ def _precision(
 ) -> tuple[str | None, str | None]:
     """Return the precision of the matrix products, and its name in the framework."""
     detail = str(getattr(trainer, "precision", None) or "") or None
-    # NeMo's Megatron plug-in keeps fp8 beside the precision.
+    # NeMo's Megatron plug-in keeps fp8 separate from the precision.
     fp8 = getattr(
         getattr(getattr(trainer, "precision_plugin", None), "dtype_config", None), "fp8", None
     )

@@ -156,7 +156,7 @@ class Window:
     _doubts: list[Note] = dataclasses.field(default_factory=list, init=False)
 
     def reached(self, step: int) -> str | None:
-        """Return why the training is to end early after a step; None to go on.
+        """Return why the training is to end early after a step; None to continue.
 
         To be called by every process, after every batch, once the step's time was taken.
         """

@@ -50,7 +50,7 @@ class TimeLimit:
         self._started = self.clock() - self.spent_s
 
     def reached(self, step: int) -> str | None:
-        """Return why the training is to end after a step; None to go on.
+        """Return why the training is to end after a step; None to continue.
 
         To be called by every process, after every batch; a step that was seen costs nothing.
         """

@@ -39,8 +39,8 @@ SEED_VARIABLE = "PL_GLOBAL_SEED"
 
 LAST_CONTAINER = "nvcr.io/nvidia/nemo:25.11"
 """The last of NVIDIA's containers whose Megatron Core fits its NeMo 2: 26.02 has Megatron Core 0.16
-beside NeMo 2.7.0, 26.04 and later have no NeMo (docs/releases/software-versions.md of
-Megatron-Bridge 067f987).
+with NeMo 2.7.0, 26.04 and later have no NeMo (docs/releases/software-versions.md of Megatron-Bridge
+067f987).
 """
 
 _INSTALL = (

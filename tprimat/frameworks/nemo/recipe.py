@@ -152,8 +152,8 @@ def _trainer(recipe: Any, request: Request) -> None:
 
 
 def _tune(recipe: Any, request: Request) -> None:
-    """Set what NVIDIA's scripts/performance sets beside the configuration: helpers.py,
-    llm/pretrain_llama3_8b.py.
+    """Set the values that NVIDIA's scripts/performance sets outside of the configuration:
+    helpers.py, llm/pretrain_llama3_8b.py.
 
     Read in NeMo 8cfedd7. Binding each process to its part of the host (numactl) is left out.
     """

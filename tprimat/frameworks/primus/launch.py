@@ -1,4 +1,4 @@
-"""The framework `primus`: AMD's trainer, whose log is read, with the record of its start beside
+"""The framework `primus`: AMD's trainer, whose log is read, with the record of its start next to
 it.
 """
 
@@ -98,7 +98,7 @@ def notes(request: PrimusTraining) -> tuple[str, ...]:
 
 
 class Primus(Loop[PrimusTraining]):
-    """AMD's launchers, and the record of a training's start beside its log."""
+    """AMD's launchers, and the record of a training's start next to its log."""
 
     logged = True
     start_s = 120.0
@@ -120,7 +120,7 @@ class Primus(Loop[PrimusTraining]):
         return command(request, "TIME")
 
     def start(self, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
-        """Return Primus' command for the training of a log; write the record of its start beside
+        """Return Primus' command for the training of a log; write the record of its start next to
         it.
         """
         moment = re.search(r"\d{8}_\d{6}.*", log.stem)

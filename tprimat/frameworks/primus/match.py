@@ -1,5 +1,5 @@
-"""A configuration of Primus beside a result: what differs, and the overrides that give it the
-result's setup.
+"""A configuration of Primus compared with a result: the differences, and the overrides that give it
+the result's setup.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         self._norm = norm
 
     def failed(self, exception: BaseException) -> None:
-        """Write the result of a training that raised; needed only if that is caught and the program
-        goes on.
+        """Write the result of a training that raised; needed only if the exception is caught and
+        the program continues.
         """
         if self._recording:
             self._undo.close()

@@ -154,7 +154,7 @@ def since_start(entry: Mapping[str, object], step: int, seconds: float) -> float
     """Return the time since the start, s, from the mean speed that ms-swift prints; None if
     `seconds` contradict it.
 
-    Whole seconds are printed beside it. In a resumed training the mean covers fewer steps than the
+    Whole seconds are printed next to it. In a resumed training the mean covers fewer steps than the
     step's number.
     """
     mean = number(entry.get("train_speed(s/it)"))

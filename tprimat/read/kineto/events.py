@@ -82,7 +82,7 @@ class DistributedInfo(msgspec.Struct, gc=False):
 
 
 class Properties(msgspec.Struct, gc=False):
-    """What a trace states beside its events."""
+    """Values of a trace besides its events."""
 
     devices: list[Device] = msgspec.field(name="deviceProperties", default_factory=list)
     distributed: DistributedInfo = msgspec.field(

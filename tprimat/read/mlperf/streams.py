@@ -2,7 +2,7 @@
 stands.
 
 Submitters log a step's time, or samples per second, singly or as the mean of a block between two
-evaluations. The position beside it is a step, a count of samples or of tokens, counted to the
+evaluations. The position next to it is a step, a count of samples or of tokens, counted to the
 block's start or its end, from 0 or from 1. The times of the events show which one: values of 3.2 s
 per step, logged every 155 s, are 48 steps apart.
 """

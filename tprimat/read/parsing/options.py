@@ -172,7 +172,7 @@ def state_model_config(config: Mapping[str, Any], stated: LoggedValues) -> None:
 
 
 def state_hparams(beside: Beside, stated: LoggedValues) -> None:
-    """Add the plain values of hparams.yaml, which Lightning's loggers leave beside their files.
+    """Add the plain values of hparams.yaml, which Lightning's loggers write next to their files.
 
     YAML as Lightning writes it: a name, a colon, a value, nested by blanks; of one name the
     outermost counts. More than that (tags of Python objects, lists) is skipped; nothing in the file

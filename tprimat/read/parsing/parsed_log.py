@@ -23,7 +23,7 @@ from tprimat.read.parsing.values import LoggedValue
 from tprimat.results.run import Run
 
 Beside = Mapping[str, bytes]
-"""The contents of files that lie beside a log, by name."""
+"""The contents of files next to a log, by name."""
 
 Given = Mapping[str, Any]
 """What a user states of a run, by the options' names."""
@@ -40,7 +40,7 @@ class ParsedLog:
         build: makes the Run; see run().
         resumed: the step that the training resumes from, if the log shows that it is another
             attempt; else None.
-        began: the first time in the log beside its records.
+        began: the first time in the log outside of its records, or None.
         dated: the first time of all.
     """
 

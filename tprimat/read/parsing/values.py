@@ -310,8 +310,8 @@ class Statement(NamedTuple):
         pattern: with a group by the name of each field that it states.
         read: makes the value of a group's text; None of it for what states nothing.
         weight: as in LoggedValue.
-        sign: text that each such line contains; to look for it costs little beside a pattern that
-            finds nothing.
+        sign: text that each such line contains; to look for it costs little compared with a pattern
+            that finds nothing.
     """
 
     pattern: re.Pattern[str]
