@@ -33,7 +33,7 @@ FORM = 1
 
 SPARE_SHARE = 0.01
 SPARE_BYTES = 1 << 20
-"""Space that stays free besides the data, for the file system and the manifest: a share, and bytes."""
+"""Free space besides the data, for the file system and the manifest: a share of them, and bytes."""
 
 CHUNK_BYTES = 4 << 20
 CHECKING_THREADS = 4
