@@ -429,7 +429,7 @@ class TestPrecision:
 
     def test_steps_that_overflow_are_counted(self, tmp_path):
         step = encdec_model.Step(
-            dataclasses.replace(settings(tmp_path), precision="fp16"), Process().on("cpu")
+            dataclasses.replace(settings(tmp_path), precision="fp16"), Process().with_device("cpu")
         )
         tokens = torch.zeros(4, 17, dtype=torch.int32)
         step._scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
@@ -443,7 +443,7 @@ class TestPrecision:
         assert torch.equal(step._module.head.weight, weights)
 
     def test_without_loss_scaling_there_is_no_scale(self, tmp_path):
-        step = encdec_model.Step(settings(tmp_path), Process().on("cpu"))
+        step = encdec_model.Step(settings(tmp_path), Process().with_device("cpu"))
         assert step.loss_scaling() == (None, None)
 
 

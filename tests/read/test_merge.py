@@ -390,8 +390,8 @@ def timed(times) -> Run:
 def test_processes_that_wait_for_each_other(times, moments, is_together):
     one = timed(UNEVEN)
     other = timed(tuple(times))
-    assert merge.together(one, other, moments) is is_together
-    assert merge.together(other, one, moments[::-1]) is is_together
+    assert merge.in_lockstep(one, other, moments) is is_together
+    assert merge.in_lockstep(other, one, moments[::-1]) is is_together
 
 
 def test_values_of_the_steps_that_both_have():
@@ -401,6 +401,6 @@ def test_values_of_the_steps_that_both_have():
     other = run(
         (1, 2, 5, 8), loss_values=(6.0, 3.0, 4.0, 5.0), native_metrics={"x": (4.5, 1.5, None, 2.5)}
     )
-    assert merge._pairs(one, other, "loss_values") == [(6.0, 9.0), (4.0, 7.0)]
-    assert merge._pairs(one, other, "x") == [(4.5, 1.0), (1.5, 2.0)]
+    assert merge._pairs(one, other, "loss_values") == [(9.0, 6.0), (7.0, 4.0)]
+    assert merge._pairs(one, other, "x") == [(1.0, 4.5), (2.0, 1.5)]
     assert merge._pairs(one, other, "y") == merge._pairs(one, other, "z") == []

@@ -815,7 +815,7 @@ START = mark("start", "begins", 50, 190.0, first=190.0)
     ],
 )
 def test_entries(written, around, entries):
-    assert told(timeline.of(written, around)) == entries
+    assert told(timeline.build_timeline(written, around)) == entries
 
 
 DOWN = [("training", 0.0, 4.0, 1, 2, 10, None), ("lost", 4.0, 4.0, 3, 4, 10, "done twice")]
@@ -895,7 +895,7 @@ LATE = mark("start", "begins", 50, 190.0, first=190.0, silence=(121.0, 189.5))
     ],
 )  # fmt: skip
 def test_further_entries(written, around, entries):
-    assert told(timeline.of(written, around)) == entries
+    assert told(timeline.build_timeline(written, around)) == entries
 
 
 def entry(kind, start, duration, first=None, last=None, note=None) -> Entry:

@@ -44,7 +44,7 @@ def coarse(*rows):
 @pytest.mark.parametrize(
     ("known", "total", "epochs", "interval", "numbers", "evidence"),
     [
-        ([], 40, 4, 5, (), "there are none"),
+        ([], 40, 4, 5, (), "no dictionaries"),
         # Multiples of the interval, from where a bar shows the start.
         (hints((0.1, 0, None), (0.2, 0, None), (0.3, 0, None)), 100, None, 5, (5, 10, 15), GRID),
         (bars((12, None), (15, None), (20, 25)), None, None, 5, (15, 20, 25), GRID),
@@ -137,11 +137,13 @@ def test_a_hint_without_bars():
 
 
 def test_epochs_that_no_number_of_steps_fits():
-    assert steps._linear(hints((0.5, 0, None), (1.0, 0, None)), (5, 10)) is True
-    assert steps._linear(hints((0.5, 0, None), (1.0, 0, None)), (5, 11)) is False
+    assert steps._agrees_with_epochs(hints((0.5, 0, None), (1.0, 0, None)), (5, 10)) is True
+    assert steps._agrees_with_epochs(hints((0.5, 0, None), (1.0, 0, None)), (5, 11)) is False
     # A millionth is rounding.
     exact = [StepHint(1.0, 0.0), StepHint(10.0, 0.0)]
-    assert [steps._linear(exact, (1_000_000, last)) for last in (10_000_009, 10_000_011)] == [
+    assert [
+        steps._agrees_with_epochs(exact, (1_000_000, last)) for last in (10_000_009, 10_000_011)
+    ] == [
         True,
         False,
     ]

@@ -434,6 +434,6 @@ def test_half_of_it_is_wrong_usage(change, said):
 
 
 def test_alone_everything_is_agreed_at_once():
-    assert Process().highest([1.0, 3.5]) == [1.0, 3.5]
-    assert Process().agree(True)
-    assert not Process().agree(False)
+    assert Process().max_over_ranks([1.0, 3.5]) == [1.0, 3.5]
+    assert Process().any_rank(True)
+    assert not Process().any_rank(False)

@@ -12,7 +12,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import by_name
 from tprimat.frameworks.loops import recipe
 from tprimat.frameworks.nemo import recipe as nemo
-from tprimat.frameworks.request import EMBEDDED, Device, Request, RequestedConfig
+from tprimat.frameworks.request import BUILT_IN_CHOICES, Device, Request, RequestedConfig
 from tprimat.settings import rows
 from tprimat.settings.rows import DIVISION
 
@@ -96,9 +96,9 @@ def test_a_row_with_an_option_can_be_requested(row):
     assert row.key == "framework" or row.request in RequestedConfig.DEFAULTS
 
 
-@pytest.mark.parametrize("name", EMBEDDED)
+@pytest.mark.parametrize("name", BUILT_IN_CHOICES)
 def test_a_choice_of_the_built_in_loops_is_a_row_and_a_field(request_of, name):
-    default, *others = EMBEDDED[name]
+    default, *others = BUILT_IN_CHOICES[name]
     assert getattr(Request, name) == getattr(request_of("lightning"), name) == default
     for value in others:
         assert getattr(request_of("lightning", **{name: value}), name) == value

@@ -56,7 +56,8 @@ def all_reduce(report: Report) -> None:
 
 def main(backend: str) -> None:
     """Join the other processes, reduce, and print what rank 0 measured as a line of JSON."""
-    process = internal("from_environment")(os.environ).on("cpu" if backend == "gloo" else "nvd")
+    platform = "cpu" if backend == "gloo" else "nvd"
+    process = internal("from_environment")(os.environ).with_device(platform)
     mebibytes = 1 if backend == "gloo" else MEBIBYTES
     peers = internal("Peers")(process)
     (reduced,) = internal("all_reduce")(peers, process.device, [mebibytes * 2**20], 0.5)

@@ -19,7 +19,7 @@ def blocks(run: Run) -> tuple[Entry, ...]:
 
 
 def clocks(run: Run) -> tuple[Clock, ...]:
-    """Return the clocks that a run's source offers, the one that its speed is stated by first.
+    """Return the clocks of a run's source; the one by which its speed is stated is the first.
 
     A timer that leaves out steps, or parts of them, is no clock to state a speed by if there is
     another.
@@ -42,7 +42,7 @@ def common_clock(runs: Sequence[Run]) -> Clock | None:
     firsts = {own[0] for own in offered}
     if len(firsts) == 1:
         return firsts.pop()
-    # A sampled or partial timer that all have is no fair clock: what it leaves out differs.
+    # A sampled or partial timer that all have is no fair clock: each leaves out another part.
     fair: tuple[Clock, ...] = ("blocks", "timer", "stamps")
     for clock in fair:
         if offered and all(clock in own for own in offered):

@@ -34,7 +34,7 @@ def cause_of_change(run: Run, step: int, before_s: float, after_s: float) -> Not
     """Return the event that explains a change of the step time at a step; None if there is none.
 
     A limit explains a slower speed where it begins and a faster one after it ends, a change of the
-    clock one in its own direction. Of several the first counts: the most severe one is listed
+    clock one in its own direction. Among several the first counts: the most severe one is listed
     first.
     """
     interval = run.telemetry.interval_seconds or 0.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 LEAST_RECORDS = 20
 LEAST_SHARE = 0.2
-"""A segment has at least 20 records and a fifth of all: what is shorter is a disturbance."""
+"""A segment has at least 20 records and a fifth of all; a shorter one is a disturbance."""
 
 LEAST_CHANGE = 0.02
 """Minimum relative change; smaller changes are ignored."""
@@ -38,7 +38,7 @@ SEARCHED = 10_000
 """Longer series are searched for a change by the medians of blocks first."""
 
 NEAR = LEAST_RECORDS // 2
-"""Records next to a place that tell the step time there."""
+"""Records on each side of a change whose step times are compared."""
 
 
 def change_points(series: Values) -> list[int]:
@@ -138,8 +138,8 @@ def _ordered_share(before: Values, after: Values) -> float:
 
 
 def _best_split(series: Values, least: int) -> int | None:
-    """Return the split with the least sum of absolute deviations from its two medians, at least so
-    many values from either end; None when the series is too short.
+    """Return the split with the least sum of absolute deviations from its two medians, at least
+    `least` values from either end; None if the series is too short.
 
     In a series too long to try every split, the medians of blocks are split first. The medians
     on either side are known then, and the two blocks around are searched value by value.
@@ -164,7 +164,7 @@ def _best_split(series: Values, least: int) -> int | None:
 
 
 def _least_split(values: list[float], least: int) -> int:
-    """Return the split with the least sum of absolute deviations, at least so many values from
+    """Return the split with the least sum of absolute deviations, at least `least` values from
     either end.
     """
     import numpy as np

@@ -34,9 +34,9 @@ class Convention:
     """A way of counting.
 
     Attributes:
-        name: what it counts, a noun phrase.
+        name: the part that it counts, a noun phrase.
         per_token: how it counts.
-        is_mistake: whether its shape is not the model's, so that nobody can mean it.
+        is_mistake: whether its shape isn't the model's, so that it can't be intended.
     """
 
     name: str
@@ -190,7 +190,7 @@ class Match:
 
     Attributes:
         per_token: FLOPs per token by the convention.
-        deviation: of the figure from it, relative.
+        deviation: relative deviation of the printed value from it.
         further: whether the layers for multi-token prediction are counted.
         trains_all: whether frozen weights are counted as trained ones.
     """
@@ -218,7 +218,7 @@ class Match:
 
     @property
     def is_mistake(self) -> bool:
-        """Whether nobody can mean it."""
+        """Whether it can't be intended."""
         return self.convention.is_mistake or self.trains_all
 
 

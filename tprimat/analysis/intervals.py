@@ -70,7 +70,7 @@ class Interval:
 def within_run_interval(
     values: Sequence[float], steps: Sequence[int] | None = None, resolution: float = 0.0
 ) -> Interval | None:
-    """Return the interval that so many steady values of one run support; None for no values.
+    """Return the interval of the mean of steady values of one run; None without values.
 
     It describes only this run; other runs of the configuration may differ by more.
 
@@ -78,8 +78,8 @@ def within_run_interval(
         values: shape (records,), steady ones, in order of time.
         steps: shape (records,), how many steps each record averages. The median of records that
             average several is no step's, so ten of them give batch means, and fewer nothing.
-        resolution: of the clock that the values are differences of: of 5.3 s in whole seconds the
-            median is 5 s.
+        resolution: resolution of the clock if the values are differences of its times: in whole
+            seconds, the median of steps of 5.3 s is 5 s.
     """
     if not values:
         return None
@@ -231,8 +231,8 @@ class Difference:
         return float(2 * special.stdtr(self.freedom, -abs(self.value - expected) / self.error))
 
     def spread(self, *runs: int) -> float:
-        """Return the standard deviation that so many runs of each system must have for this
-        error.
+        """Return the standard deviation of single runs that gives this error with these numbers of
+        runs of each system.
         """
         return self.error / math.sqrt(
             2 / runs[0] if self.method == "paired" else sum(1 / count for count in runs)
@@ -240,8 +240,8 @@ class Difference:
 
     @property
     def minimum_detectable_effect(self) -> float:
-        """The smallest relative difference, of logarithms, that so many runs of this spread find
-        with 80 % power.
+        """The smallest difference of logarithms that as many runs with this spread find with 80 %
+        power.
         """
         return _detectable(self.error, self.freedom)
 
@@ -249,7 +249,8 @@ class Difference:
 def between_run_interval(means: Sequence[float], floor: float = 0.0) -> Interval | None:
     """Return the interval of the mean over runs of one setup, by Student's t on logarithms.
 
-    None for a single run, and beyond WIDEST: so few runs that differ so much say nothing of others.
+    None for a single run, and if it is wider than WIDEST: a few runs that differ this much don't
+    predict others.
 
     Args:
         means: shape (runs,), above zero.
@@ -291,8 +292,7 @@ def difference(
         second: shape (runs,).
         floors: variance of one run's value that rounding alone gives, of either system. Equal
             rounded values don't make a system certain.
-        within: half the interval within a single run, of which its system's other runs know
-            nothing.
+        within: half the interval within a single run, which its system's other runs don't share.
     """
     if len(first) > 1 and len(second) > 1:
         return welch(first, second, floors=floors)
@@ -347,7 +347,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Difference | None
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return the p values, in their order, corrected by Holm for being so many."""
+    """Return the p values, in their order, corrected by Holm for their number."""
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     corrected = [0.0] * len(p_values)
     highest = 0.0
@@ -358,7 +358,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def minimum_detectable_effect(spread: float, runs: int) -> float:
-    """Return the smallest relative difference that so many runs of each system, two or more, find
+    """Return the smallest relative difference that `runs` runs of each system, two or more, find
     with 80 % power.
 
     The spread is the relative standard deviation of run means.

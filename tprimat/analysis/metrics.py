@@ -12,7 +12,7 @@ class Metric:
 
     Attributes:
         name: the field of PerformanceMetrics or MemoryMetrics that holds it.
-        title, unit: what a table shows.
+        title, unit: those in a table.
         better: which way is better; None if neither is.
         how: formula, in the words of the result file.
         reference: where the definition comes from; empty for a plain one.

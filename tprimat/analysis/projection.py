@@ -8,8 +8,8 @@ divided by the GPUs;
     Communication Operations in MPICH, 2005). The bandwidth term of an all-reduce, 2 (GPUs − 1) /
     GPUs · bytes / bandwidth, hardly changes from eight GPUs on: it can't explain what weak scaling
     loses, and few sizes can't tell it from the work.
-line: log(throughput per GPU) = a + b · log(GPUs), a straight line in log-log, which knows nothing
-of the batch.
+line: log(throughput per GPU) = a + b · log(GPUs), a straight line in log-log, in which the batch
+doesn't occur.
 """
 
 from __future__ import annotations
@@ -34,18 +34,17 @@ CREDIBLE = 0.10
 """Largest backtest error with which a model may widen the interval."""
 
 FAR = 2.0
-"""From this factor beyond the largest measured size on, a projection is far from what was measured.
-"""
+"""From this factor of the largest measured size on, a projection is far from the measurements."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """What was measured with so many GPUs.
+    """The measurement at one number of GPUs.
 
     Attributes:
         batch: sequences per step over all GPUs; None if it is unknown.
         rate: work per second and GPU, in tokens or samples.
-        work: of a sequence, in the same unit.
+        work: work of a sequence, in the same unit.
     """
 
     gpus: int
@@ -65,7 +64,8 @@ class Fit:
 
     Attributes:
         parameters: a and b of the form; of the communication form in seconds.
-        variance: of one size's logarithm around the form; 0 with as many sizes as parameters.
+        variance: variance of one size's logarithm around the form; 0 with as many sizes as
+            parameters.
     """
 
     form: Form
@@ -109,8 +109,8 @@ class Projection:
     Attributes:
         rate: work per second and GPU.
         low, high: its 95 % prediction interval, widened to the error of the backtest, and to the
-            other form's rate if that form's backtest is CREDIBLE: which of two good forms goes on
-            is unknown.
+            other form's rate if that form's backtest is CREDIBLE: it is unknown which of two good
+            forms holds there.
         backtest: by form, how far the largest measured size is missed if it is projected from the
             others: projected / measured − 1.
     """
@@ -222,8 +222,8 @@ def project(sizes: Sequence[Size], gpus: int, batch: int | None) -> Projection |
 
 
 def default_batch(sizes: Sequence[Size], gpus: int) -> int | None:
-    """Return the batch that another size would have: the one that all share, else as many per GPU
-    as the nearest.
+    """Return the batch of another size: the one that all sizes share, else with as many sequences
+    per GPU as the nearest size.
     """
     nearest = min(sizes, key=lambda size: abs(math.log(size.gpus / gpus)))
     if nearest.batch is None or len({size.batch for size in sizes}) == 1:

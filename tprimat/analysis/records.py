@@ -119,10 +119,11 @@ def longer(
     Args:
         times: shape (records,), of a step, s.
         windows: shape (records,), steps of each record.
-        places: of records beside which something else happened; what isn't longer doesn't hold it.
+        places: indices of records with another event next to them; a record that isn't longer
+            doesn't include it.
         starts: places of records with which a process went on that had ended; the slow ones from
             there on are longer.
-        resolution: of the clock that the times are differences of, s.
+        resolution: resolution of the clock if the times are differences of its times, s.
     """
     begins = sorted(starts)
     places = {*places, *begins}
@@ -193,7 +194,7 @@ def without(run: Run, steps: Collection[int]) -> Run:
 def recorded_steps(run: Run) -> int:
     """Return the number of steps that the records cover: a step within two windows counts once.
 
-    Of several steps of which one is sampled, all count.
+    If one of several steps is sampled, all of them count.
     """
     if run.timing.kind == "sampled" and len(run.steps) > 1:
         return (

@@ -1,8 +1,8 @@
 """Which runs can be repetitions of one system, by their speeds alone.
 
 Runs of one system differ more from each other than the steps within a run do, so intervals within
-runs say nothing here: only a gap that is large, and large beside the range of the runs on both of
-its sides, tells two systems.
+runs are no evidence here. Only a gap that is large, also compared with the range of the runs on
+both of its sides, separates two systems.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import itertools
 from collections.abc import Sequence
 
 LEAST_GAP = 0.05
-"""Of two groups of two runs or more: at 3.00 and 3.01 s, and 3.20 and 3.21 s, the nearest runs are
-6.3% apart.
+"""Smallest gap between two groups of two runs or more: at 3.00 and 3.01 s, and 3.20 and 3.21 s, the
+nearest runs are 6.3% apart.
 """
 
 LEAST_GAP_OF_ONE = 0.2
-"""If a group is a single run, of which nobody knows how much it varies."""
+"""Smallest gap if a group is a single run, whose variation is unknown."""
 
 RANGES = 4.0
 """So many times the range within each group the gap must exceed: above, the larger range is 0.33%.

@@ -14,7 +14,7 @@ EXACT_RUNS = 40
 """Up to here Kendall's distribution is counted; beyond, the normal one is as good."""
 
 ORDER_RUNS = 6
-"""Fewer runs than this have orders too few to tell a trend from chance at 1 %."""
+"""Fewer runs than this have too few orders to distinguish a trend from chance at 1 %."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ def _alternates(odd: Sequence[float], even: Sequence[float]) -> bool:
 
 
 def _kendall_p(score: int, count: int) -> float:
-    """Return the probability that Kendall's score of so many values in random order is at least
+    """Return the probability that Kendall's score of `count` values in random order is at least
     this far from zero.
     """
     if count > EXACT_RUNS:

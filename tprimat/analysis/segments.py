@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tprimat.analysis.stats import Values
 
 DRIFT_RECORDS = 5 * BATCHES
-"""A drift is looked for in segments of at least so many records."""
+"""A drift is looked for in segments of at least this many records."""
 
 
 @dataclasses.dataclass(frozen=True)

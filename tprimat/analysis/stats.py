@@ -27,7 +27,7 @@ neighbors; and how far neighbors do at least, relative to all.
 
 
 def mean(values: Sequence[float], weights: Sequence[int] | None = None) -> float:
-    """Return the mean of at least one value, each counted as often as its weight says."""
+    """Return the weighted mean of at least one value."""
     if weights is None:
         return statistics.fmean(values)
     if len(values) != len(weights):
@@ -79,7 +79,7 @@ def robust_sigma(values: Sequence[float] | Values) -> float:
 
 def outlier_distance(values: Sequence[float] | Values, center: float) -> float:
     """Return how far from their median values are outliers: by more than both 10 % and four robust
-    sigmas. Of times around 1.00 s whose sigma is 0.01 s, those above 1.10 s.
+    sigmas. Among times around 1.00 s whose sigma is 0.01 s, those above 1.10 s.
     """
     return max(OUTLIER_FRACTION * abs(center), OUTLIER_SIGMAS * robust_sigma(values))
 

@@ -28,8 +28,8 @@ FINAL_LOSSES = 10
 
 SLOW_RECORD = 1.4
 LEAST_OTHERS = 3
-"""A single record is told where it takes so many times the longest other one, and how many there
-must be.
+"""A single record is reported if it takes SLOW_RECORD times as long as the longest other one, and
+there are at least LEAST_OTHERS others.
 """
 
 ROUNDED = 50
@@ -42,7 +42,7 @@ it isn't the last one.
 """
 
 NAMED_WARM_UP = 20
-"""Steps from which on a slow start is told with its effect."""
+"""A slow start of more than this many steps is reported with its effect."""
 
 SHORT = 30
 """Steps below which a run can't show whether its start-up was over by its middle."""
@@ -59,10 +59,10 @@ class SegmentMetrics:
         mean: step time, s, weighted by the steps of each record.
         tokens_per_second_per_gpu: from the mean; None if it is unknown or withheld.
         median: step time, s.
-        interval: of the step time within this run, s.
+        interval: interval of the step time within this run, s.
         drift: relative change from the first step to the last, where that is large and certain;
             else None.
-        cause: of the change of speed at its first step, as telemetry saw it; None if it saw none.
+        cause: cause of the change of speed at its first step, by telemetry; None if unknown.
         outliers: records far above the median.
         outlier_share: share of the segment's time that they took beyond the median.
     """
@@ -80,8 +80,8 @@ class SegmentMetrics:
 
 
 class UnlikeBlock(NamedTuple):
-    """A block that takes longer or less long than the typical one, and what its source says of it,
-    if anything, after a colon.
+    """A block that takes longer or less long than the typical one, and its source's explanation, if
+    any, after a colon.
     """
 
     block: str
@@ -93,7 +93,7 @@ class Summary:
     """The values of a run, unrounded.
 
     Attributes:
-        performance: of all steps after the warm-up, across segments.
+        performance: values of all steps after the warm-up, across segments.
         notes: what their reader must know; each withheld value has its reason.
         segments: several if the speed changes; none if no steady state was found.
         rounding: how coarsely the step times were printed, relative to their mean.
@@ -104,7 +104,7 @@ class Summary:
             compare.
         unlike_block: the block by which the mean differs most from the typical block, and why; None
             without blocks.
-        assumed_start: of a run too short to show a longer one, the last step that its start-up may
+        assumed_start: for a run too short to show a longer start-up, the last step that it may
             take; else None.
         within: the mean step time, s, with its error within this run; None of fewer than two
             records.
@@ -252,8 +252,8 @@ def _of_records(
     for segment in segments:
         values.append(_segment_metrics(segment, steps, times, windows, rate, resolution))
     metrics = _with_causes(run, values)
-    # Of 60 steps of 1 s in whole seconds, either end may be off by 1 s. Printed times of equal
-    # steps are rounded alike.
+    # In 60 steps of 1 s with times in whole seconds, either end may be off by 1 s. Printed times of
+    # equal steps are rounded alike.
     coarseness = resolution / (mean * sum(weights))
     unsettled = not segments and len(times) >= warmup.MINIMUM_RECORDS
     steady = Steady(
@@ -285,7 +285,7 @@ def _performance(
     tokens: float | None,
     rate: Callable[[float], float | None],
 ) -> PerformanceMetrics:
-    """Return what step times and their mean say of a run."""
+    """Return the notes and values that follow from step times and their mean."""
     return PerformanceMetrics(
         avg_step_time_seconds=mean,
         median_step_time_seconds=stats.median(times),
@@ -331,7 +331,7 @@ def _rates(
 
 
 def _notes(timed: _Timed, start: int, end: int, *, is_settled: bool) -> Iterator[Note]:
-    """Yield what is told of the records that count and of those that don't."""
+    """Yield the notes on the records that count and on those that don't."""
     _, steps, windows, times, done = timed
     if end < len(times):
         yield Note("steps-cut", {"first": steps[end - 1] + 1, "last": steps[-1]})
@@ -350,7 +350,7 @@ def _slow_start(timed: _Timed, start: int) -> Note:
     after = stats.mean(times[start:], windows[start:])
     share = stats.mean(times, windows) / after - 1
     if before < after:
-        # Where the rest has pauses, typical records tell how slow the start is.
+        # If the rest has pauses, its typical records show how slow the start is.
         before = stats.median(times[:start])
         after = stats.median(times[start:])
     return Note(
@@ -395,21 +395,21 @@ def _slow_record(times: Sequence[float], steps: Sequence[int], *, ends_run: bool
     fields = {"step": step, "times": slowest / longest}
     if ends_run and times[-1] == slowest:
         return Note("slow-last-record", fields)
-    # A slow first one is what is left of a start that fades.
+    # A slow first record is the rest of a start that fades out.
     if times[0] == slowest or slowest - longest < TYPICAL * sum(times):
         return None
     return Note("slow-record", fields)
 
 
 def _start(segments: Sequence[Segment], times: Sequence[float]) -> tuple[int, str]:
-    """Return the index of the first record that counts, and the rule that says so."""
+    """Return the index of the first record that counts, and the rule behind that choice."""
     if segments:
         return segments[0].start, "least_variance"
     if len(times) >= warmup.MINIMUM_RECORDS:
         # What never settles is least wrong in its second half.
         return len(times) // 2, "second_half"
-    # Too few to tell. A first record that is slower than the others holds the initialization, a
-    # fast one is no step.
+    # Too few to decide. A first record that is slower than the others includes the initialization,
+    # and a much faster one isn't a whole step.
     if len(times) > 1 and (times[0] > statistics.median(times[1:]) or warmup.starts_fast(times)):
         return 1, "all_after_first"
     return 0, "all"
@@ -561,8 +561,8 @@ def _with_causes(run: Run, segments: Sequence[SegmentMetrics]) -> tuple[SegmentM
 
 
 def _no_steady_state(count: int, window: int, last: int) -> Note:
-    """Return the note if so many records, the first of `window` steps, show none; the last
-    excluded step.
+    """Return the note that `count` records show no steady state. The first of them averages
+    `window` steps; `last` is the last excluded step, or 0.
     """
     if count == 1:
         mean = f" (the mean of {window} steps)" if window > 1 else ""

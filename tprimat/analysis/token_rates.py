@@ -19,7 +19,7 @@ steps.
 """
 
 NO_RATE = ("rate-withheld", "no-rate", "no-rate-per-gpu", "no-times-recorded")
-"""Codes of notes that say why there is no rate."""
+"""Codes of the notes on why there is no rate."""
 
 
 def of(
@@ -41,8 +41,8 @@ def of(
 
 
 def logged(run: Run, indices: Sequence[int]) -> list[float]:
-    """Return the tokens that the log states for these records, if no batch says them; empty if any
-    is unknown.
+    """Return the tokens that the log states for these records, if they don't follow from a batch;
+    empty if any is unknown.
     """
     logged = run.native_metrics.get("tokens_per_step")
     if run.tokens_per_step is not None or logged is None:

@@ -13,49 +13,52 @@ if TYPE_CHECKING:
     from tprimat.analysis.stats import Values
 
 MINIMUM_RECORDS = 10
-"""Fewer records show no warm-up: of the first ten steps of a run that warms up for eight, no rule
-finds it.
-"""
+"""With fewer records, no warm-up is looked for: too few of them are steady to compare with."""
 
 WARM_UP_SHARE, SHORTEST_LIMIT, LONGEST_WARM_UP = 0.4, 20, 80
-"""A slow start of up to two fifths of the records is warm-up, but of 80 at most; or of 20, or of
-LEAST_SHARE of a long run. What is too long for that is long enough for a change point: 20 records
-and LEAST_SHARE.
+"""A warm-up takes at most WARM_UP_SHARE of the records, and at most LONGEST_WARM_UP of them. This
+limit is never below SHORTEST_LIMIT records or LEAST_SHARE of the run, so a slow part beyond it is
+long enough for change_points() to find it as a segment.
 """
 
 LEVEL_SIGMAS = 1.0
-"""How far above the level of the rest the running median may lie if records belong to it. With
-less, noise is cut; with more, the end of a slow start that fades stays.
+"""Records whose running median is at most this many robust standard deviations above the median of
+the rest are steady. A smaller value cuts noise; a larger one keeps the tail of a slow start that
+fades out.
 """
 
 DISTURBED = 0.35
-"""Share of the next LEAST_RECORDS before a cut that may be slow if the slow start is over:
-disturbances.
+"""Once a slow start is over, at most this share of the next LEAST_RECORDS records (fewer near the
+cut) may still be slow; these are disturbances.
 """
 
 PAUSE_SIGMAS, PAUSE_QUANTILE = 15.0, 0.9
-"""How far above its median, and above how many of its values, a record of the rest is one of a
-pause.
+"""From the latest cut on, values are clipped to the larger of their median plus PAUSE_SIGMAS robust
+standard deviations and their PAUSE_QUANTILE quantile, so that pauses don't move the cut.
 """
 
 UNSETTLED_SIGMAS, UNSETTLED_FRACTION = 2.5, 0.03
-"""How far above its end the middle of a run may lie: the larger of the two."""
+"""The middle of a run is settled if it exceeds the median of the run's end by at most the larger of
+UNSETTLED_SIGMAS standard deviations and UNSETTLED_FRACTION of that median.
+"""
 
 FROM_THE_BEGINNING = 0.9
-"""Share of the first half that lies above that level if a slow start lasts as long."""
+"""A slow start that lasts beyond the middle has not only the middle but also at least this share of
+the first half above the level of UNSETTLED_SIGMAS and UNSETTLED_FRACTION.
+"""
 
 LEAST_END = 5
-"""Records that tell the level at the end of a run, or a tenth of a longer one."""
+"""The last records, whose median is the level of a run's end; of a longer run, the last tenth."""
 
-LEAST_STARTED, FAST_FRACTION, FAST_SIGMAS = 3, 0.02, 4.0
-"""Fewest records of which the first is told as fast, and how far below the others it lies: the
-larger of the two.
+MINIMUM_FOR_FAST_START, FAST_FRACTION, FAST_SIGMAS = 3, 0.02, 4.0
+"""starts_fast() needs this many records. The first one must lie below the median of the others by
+more than the larger of FAST_FRACTION of that median and FAST_SIGMAS robust standard deviations.
 """
 
 EARLY, START_UP = 5, 10.0
-"""Among the first so many records, one that takes so many times as long as any after it belongs to
-the start-up: 5.4 s at step 3, which compiles again, before steps of 0.15 s. A pause that comes
-again doesn't.
+"""A record among the first EARLY ones that takes more than START_UP times as long as any later one
+belongs to the start-up: 5.4 s at step 3, where a second compilation runs, before steps of 0.15 s.
+A pause that recurs doesn't.
 """
 
 
@@ -75,8 +78,8 @@ def detect_warmup(values: Sequence[float] | Values) -> SteadyState | None:
     middle.
 
     The cut is the one at or before the middle that minimizes variance / kept count (MSER) on a
-    running median of three. What is no slower than the rest is taken back: neither noise nor a
-    faster part is warm-up.
+    running median of three. Records before the cut that are no slower than the rest are kept:
+    neither noise nor a faster part is warm-up.
     """
     import numpy as np
 
@@ -89,72 +92,77 @@ def detect_warmup(values: Sequence[float] | Values) -> SteadyState | None:
     return None
 
 
-def _slow_start(series: Values, smooth: Values, last: int) -> SteadyState:
-    """Return the steady state that begins at `last` or before."""
+def _slow_start(series: Values, smooth: Values, latest_cut: int) -> SteadyState:
+    """Return the steady state that begins at `latest_cut` or before."""
     import numpy as np
 
-    cut = _least_variance(smooth, last)
+    cut = _least_variance(smooth, latest_cut)
     reference = median(series[cut:])
     sigma = robust_sigma(series[cut:])
     slow = smooth[: cut + 1] > reference + LEVEL_SIGMAS * sigma
-    counts = np.concatenate([[0], np.cumsum(slow[:cut])])
-    places = np.arange(cut)
-    ends = np.minimum(places + LEAST_RECORDS, cut)
-    # The slow start is over with two records at the level of the rest, and with most of those that
-    # follow.
-    over = ~slow[:cut] & ~slow[1:] & (counts[ends] - counts[places] <= DISTURBED * (ends - places))
-    start = int(np.argmax(over)) if over.any() else cut
-    # With an evaluation in every third record, 7.5 s before a median of 7.4 s and a mean of 14 s is
-    # no slow start.
-    usual = np.sort(series[start:])[: int(PAUSE_QUANTILE * len(series[start:]))]
-    if not start or np.mean(series[:start]) < np.mean(usual):
+    start = _end_of_slow_start(slow.tolist(), cut)
+    # Means are compared, not medians: if every third record includes an evaluation, the rest may
+    # have a median of 7.4 s but a mean of 14 s, so 7.5 s at the beginning isn't slow. The slowest
+    # tenth is left out, as it may hold a long pause.
+    lower_values = np.sort(series[start:])[: int(PAUSE_QUANTILE * len(series[start:]))]
+    if not start or np.mean(series[:start]) < np.mean(lower_values):
         start = int(starts_fast(series))
-    for place in range(start, EARLY):
-        if series[place] > START_UP * max(series[place + 1 :]):
-            start = place + 1
+    for index in range(start, EARLY):
+        if series[index] > START_UP * max(series[index + 1 :]):
+            start = index + 1
     return SteadyState(start, reference, sigma)
+
+
+def _end_of_slow_start(slow: Sequence[bool], cut: int) -> int:
+    """Return the first of two steady records in a row that are followed by mostly steady ones, up
+    to the cut; the cut if there are none.
+    """
+    for index in range(cut):
+        if slow[index] or slow[index + 1]:
+            continue
+        ahead = slow[index : min(index + LEAST_RECORDS, cut)]
+        if sum(ahead) <= DISTURBED * len(ahead):
+            return index
+    return cut
 
 
 def first_steady_index(values: Sequence[float] | Values, longest: int | None = None) -> int | None:
     """Return the index of the first value after the warm-up; None if the series never gets over it.
 
-    If more is slow than a warm-up takes, it is a segment of its own, so the warm-up is looked for
-    in it.
+    If the slow part is longer than a warm-up may be, it is a segment of its own, and the warm-up is
+    looked for inside that segment.
 
     Args:
         values: shape (records,), in order of time.
-        longest: how many records a warm-up may take: longest_warm_up() by default, and that of the
-            whole run in a part.
+        longest: how many records a warm-up may take; longest_warm_up() of these values by default.
+            In a part of a run, the limit of the whole run holds.
     """
     import numpy as np
 
     series = np.asarray(values, dtype=np.float64)
     longest = longest or longest_warm_up(len(values))
     if len(series) > MINIMUM_RECORDS and alternates(series):
-        # Means of two show a slow start that the alternation hides. As many fast records stay as
-        # slow ones.
+        # Neighbors are averaged, since the alternation hides a slow start. One more record may be
+        # dropped, so that as many fast records as slow ones remain.
         start = first_steady_index((series[:-1] + series[1:]) / 2, longest)
         if start is None:
             return None
         return start + (len(series) - start) % 2
     state = detect_warmup(series)
     if state is None:
-        if len(series) >= MINIMUM_RECORDS:
-            changes = change_points(series)
-        else:
-            changes = []
-        if changes:
+        if len(series) >= MINIMUM_RECORDS and (changes := change_points(series)):
             return first_steady_index(series[: changes[0]], longest)
         return None
     if state.start <= longest:
         return state.start
-    # Slow noise after a warm-up may be cut with it: it is no segment.
-    brief = _slow_start(series, _running_median(series), longest)
-    if median(series[brief.start : state.start]) < state.reference * (1 + LEAST_CHANGE):
-        return brief.start
+    # The cut may include slow noise after the warm-up. If the records that the shorter cut keeps
+    # aren't LEAST_CHANGE slower than the steady state, they are no segment: the shorter cut counts.
+    limited = _slow_start(series, _running_median(series), longest)
+    if median(series[limited.start : state.start]) < state.reference * (1 + LEAST_CHANGE):
+        return limited.start
     earlier = first_steady_index(series[: state.start], longest)
     if earlier is None:
-        return brief.start
+        return limited.start
     return earlier
 
 
@@ -162,21 +170,22 @@ def starts_fast(values: Sequence[float] | Values) -> bool:
     """Return whether the first record lies far below all others: 1.7 s before 15 s, where a clock
     starts late.
 
-    Of a faster part, the other records lie nearer to the first one than to the rest.
+    If a whole first part is faster, other records of it lie nearer to the first one than to the
+    rest, and the answer is no.
     """
-    if len(values) < LEAST_STARTED:
+    if len(values) < MINIMUM_FOR_FAST_START:
         return False
     others = values[1:]
-    usual = median(others)
-    below = usual - values[0]
+    median_of_others = median(others)
+    below = median_of_others - values[0]
     return (
-        below > max(FAST_FRACTION * usual, FAST_SIGMAS * robust_sigma(others))
-        and min(others) > usual - below / 2
+        below > max(FAST_FRACTION * median_of_others, FAST_SIGMAS * robust_sigma(others))
+        and min(others) > median_of_others - below / 2
     )
 
 
 def longest_warm_up(count: int) -> int:
-    """Return how many records a warm-up may take in a run of so many."""
+    """Return how many records a warm-up may take in a run of `count` records."""
     return int(
         max(min(WARM_UP_SHARE * count, LONGEST_WARM_UP), SHORTEST_LIMIT, LEAST_SHARE * count)
     )
@@ -192,21 +201,27 @@ def _running_median(series: Values) -> Values:
     return np.concatenate([series[:1], inner, inner[-1:]])
 
 
-def _least_variance(smooth: Values, last: int) -> int:
-    """Return the number of values to cut, up to `last`, that leaves the least variance / count."""
+def _least_variance(smooth: Values, latest_cut: int) -> int:
+    """Return the number of values to cut, up to `latest_cut`, that minimizes variance / count of
+    the rest.
+    """
     import numpy as np
 
-    rest = smooth[last:]
-    # A pause of several records behind `last` says nothing of the cut, and would hide every slow
-    # start.
-    most = max(
+    rest = smooth[latest_cut:]
+    # A pause of several records after the latest cut is no evidence for a cut, and would hide every
+    # slow start.
+    ceiling = max(
         median(rest) + PAUSE_SIGMAS * robust_sigma(rest), float(np.quantile(rest, PAUSE_QUANTILE))
     )
-    # Around a value in the middle of the rest, so that sums of squares lose no digits.
-    shifted = np.concatenate([smooth[:last], np.minimum(rest, most)])[::-1] - median(rest)
-    counts = np.arange(1, len(smooth) + 1)
-    variances = np.cumsum(shifted**2) / counts - (np.cumsum(shifted) / counts) ** 2
-    return int(np.argmin((variances / counts)[::-1][: last + 1]))
+    # Differences from a value in the middle of the rest, so that sums of squares lose no digits.
+    shifted = np.concatenate([smooth[:latest_cut], np.minimum(rest, ceiling)]) - median(rest)
+    # From the end: element k of the cumulative sums covers the last k + 1 values, which remain
+    # after a cut.
+    from_end = shifted[::-1]
+    kept_counts = np.arange(1, len(smooth) + 1)
+    kept_variances = np.cumsum(from_end**2) / kept_counts - (np.cumsum(from_end) / kept_counts) ** 2
+    by_cut = (kept_variances / kept_counts)[::-1]
+    return int(np.argmin(by_cut[: latest_cut + 1]))
 
 
 def _settles(series: Values, smooth: Values) -> bool:
@@ -219,7 +234,8 @@ def _settles(series: Values, smooth: Values) -> bool:
     middle = len(series) // 2
     end = series[-max(LEAST_END, len(series) // 10) :]
     reference = median(end)
-    # Neighbors vary less than a slope does, and more than the few values at the end may.
+    # The differences of neighbors show the noise even on a slope; the few values at the end may
+    # vary less by chance.
     sigmas = robust_sigma(end), robust_sigma(np.diff(series[middle:])) / 2**0.5
     level = reference + max(UNSETTLED_SIGMAS * max(sigmas), UNSETTLED_FRACTION * reference)
     return bool(smooth[middle] <= level or np.mean(smooth[:middle] > level) < FROM_THE_BEGINNING)

@@ -25,17 +25,18 @@ from tprimat.results.run import GpuInfo
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Figure:
-    """What one row says; None or empty for what it doesn't.
+    """The values of one row; None or empty for those that it doesn't state.
 
     Attributes:
-        line: of the file, from 1.
+        line: line of the file, from 1.
         table: number of the table in the file.
         unreadable: the cells of a row that can't be read, and the headings above it; None if it can.
         ratio: between two GPUs of the table, for a row that compares them.
         sample_tokens: mean length of a sample, if shorter than the sequence.
         flops_per_parameter: what its TFLOP/s counts by its own words: 8 with recomputed
             activations.
-        days, target_tokens, target_gpus: a claim: how long so many tokens take on so many GPUs.
+        days, target_tokens, target_gpus: a claim: how long a number of tokens takes on a number of
+            GPUs.
     """
 
     line: int
@@ -140,8 +141,7 @@ LARGEST_FIGURE = 1e18
 """Far above the tokens of any training, 10¹⁴ so far; one over it far below any time in s."""
 LONGEST_HEADING = 100
 LOWEST_LEVEL = 9
-"""Characters of a line above a table that says what the table is about; level of a line without
-heading signs.
+"""Most characters of a line above a table that describes it; level of a line without heading signs.
 """
 
 _SPEEDS = (
@@ -254,9 +254,7 @@ def _value(field: str, cell: str, heading: str) -> Any:
 def _figure(
     line: int, table: int, cells: Iterable[tuple[str, str, str]], context: FieldValues
 ) -> Figure:
-    """Return a row from its fields, headings and cells, its note, and what the text above the table
-    says.
-    """
+    """Return a row from its fields, headings and cells, its note, and the text above the table."""
     fields: FieldValues = {}
     for field, heading, cell in cells:
         value = _value(field, cell, heading)
@@ -322,7 +320,7 @@ def _tables(lines: Sequence[str]) -> Iterator[Figure]:
             table += 1
             yield from _block(rows, table, {field: value for field, (_, value) in said.items()})
         rows = []
-        # What a heading says ends with the next one of its level.
+        # A heading holds until the next one of its level.
         level = len(text) - len(text.lstrip("#")) or LOWEST_LEVEL
         if level < LOWEST_LEVEL:
             said = {field: stated for field, stated in said.items() if stated[0] < level}

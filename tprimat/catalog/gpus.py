@@ -1,8 +1,8 @@
 """The GPUs, a row each (gpus.csv), and how a device is matched to a row.
 
-Peaks are dense: data sheets often print the value with 2:4 sparsity, which is twice as much.
-A wrong match is worse than none: a device whose name, compute units, architecture, memory or
-clock speak against a row gets no row, and the reason.
+Peaks are dense: data sheets often print the value with 2:4 sparsity, which is twice as much. A
+wrong match is worse than none: a device whose name, compute units, architecture, memory or clock
+contradicts a row gets no row, and the reason.
 
 `evidence` of a row, words joined by +:
 
@@ -90,7 +90,8 @@ _CORES_PER_UNIT = {
     "gfx1100": 128,
 }
 """fp32 lanes of one multiprocessor or compute unit. Sources: CUDA C++ Programming Guide, arithmetic
-throughput; AMD CDNA white papers. Of RDNA torch counts units in pairs."""
+throughput; AMD CDNA white papers. On RDNA torch counts units in pairs.
+"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,14 +110,14 @@ class Gpu:
         memory_gb: as the product is labeled; the card holds nearly that many GiB.
         tdp_w: None if it is configurable or unknown.
         link_gb_per_s: to the other GPUs, GB/s of both directions.
-        fp32_tflops, …: dense peaks; None for a precision that the GPU lacks, or that nobody states.
-        sustained_bf16_tflops: the highest that a matrix product was seen to sustain; None
-            if nobody measured it (https://github.com/stas00/ml-engineering, 2026-08-22, or the
-            row's source).
+        fp32_tflops, …: dense peaks; None for a precision that the GPU lacks, or that isn't stated.
+        sustained_bf16_tflops: the highest that a matrix product was seen to sustain; None if it
+            wasn't measured (https://github.com/stas00/ml-engineering, 2026-08-22, or the row's
+            source).
         clock_mhz, flops_per_clock: from which bf16 (MI100, V100, T4: fp16) follows, per compute
             unit.
-        highest_clock_mhz: of a card that its power lets run faster than at the clock of its data
-            sheet.
+        highest_clock_mhz: highest clock of a card that may run faster than its data sheet's clock
+            if its power allows; else None.
         evidence: words that the module's head explains, joined by +.
     """
 
@@ -160,8 +161,8 @@ class Gpu:
         return _COUNTED_AS.get(precision or "", precision) in _LACKS.get(self.architecture, ())
 
     def computes_in(self, precision: str | None) -> str | None:
-        """Return what the matrix products of a precision are computed in: itself, or a wider one if
-        it is lacking.
+        """Return the precision in which the matrix products of a precision are computed: itself, or
+        a wider one if the GPU lacks it.
         """
         name = _COUNTED_AS.get(precision or "", precision)
         while name in _LACKS.get(self.architecture, ()):
@@ -200,7 +201,8 @@ class Match:
         reason: how it was confirmed, or why there is none.
         partition: the part of a GPU that the device is, such as "MIG 3g.20gb" or "CPX partition
             (38 of 304 compute units)"; None for a whole one.
-        candidates: the rows that it may be: one, or several if the source doesn't say what decides.
+        candidates: the rows that it may be: one, or several if the source doesn't state what
+            distinguishes them.
     """
 
     gpu: Gpu | None
@@ -216,7 +218,7 @@ def gpus() -> tuple[Gpu, ...]:
 
 
 def read_table(name: str, row: type[_Row]) -> tuple[_Row, ...]:
-    """Return the rows of a CSV file beside this one whose columns are fields of `row`; an empty
+    """Return the rows of a CSV file next to this one, whose columns are fields of `row`; an empty
     cell is a default.
     """
     return read_rows(
@@ -241,8 +243,8 @@ _UNRATED = re.compile(r"(GB10|Rubin|VR200|R100|MI430X|MI440X|MI455X)\b.*", re.IG
 def match(info: GpuInfo) -> Match:
     """Return the row of a device, confirmed by everything known about it.
 
-    A name alone is enough if it can mean one GPU only and nothing speaks against that. There is
-    no nearest row: what isn't in the table has none.
+    A name is enough if it can mean only one GPU and nothing contradicts that. There is no nearest
+    row: a GPU that isn't in the table has none.
     """
     if info.software_stack == "cpu":
         return Match(None, "trained on a CPU, not on a GPU")
@@ -297,8 +299,8 @@ def match(info: GpuInfo) -> Match:
 def short_name(device_name: str | None) -> str:
     """Return a device's name for the labels of tables and plots: never empty, and short.
 
-    Names of the table become its short names (H100, H100 PCIe, MI300X); others lose what says
-    nothing.
+    Names of the table become its short names (H100, H100 PCIe, MI300X); others lose the parts
+    without information.
     """
     if not device_name or not device_name.strip():
         return "unknown"
@@ -469,8 +471,8 @@ def _objections(gpu: Gpu, info: GpuInfo) -> list[str]:
 def _twins(gpu: Gpu) -> list[Gpu]:
     """Return the rows that differ from one only in the clock (MI350X and MI355X).
 
-    NVIDIA's have none: torch states their maximum clock, the table the one that the data sheet's
-    peak follows from.
+    NVIDIA's have none: torch states their maximum clock, the table the clock from which the data
+    sheet's peak follows.
     """
     shape = operator.attrgetter("vendor", "architecture", "compute_units", "memory_gb")
     alike = [other for other in gpus() if gpu.vendor == "AMD" and shape(other) == shape(gpu)]

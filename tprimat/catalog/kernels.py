@@ -72,7 +72,7 @@ def is_python(range_name: str) -> bool:
 
 @functools.lru_cache(maxsize=1 << 16)
 def python_matters(function: str) -> bool:
-    """Return whether a Python function tells anything about the work that it launches, or the data
+    """Return whether the name of a Python function describes the work that it launches, or the data
     that it loads.
     """
     return any(_part(kind, function) for kind in ("python", "module", "data"))
@@ -116,7 +116,7 @@ def part_of(
     Args:
         kernel: its name.
         ranges: operators, annotations and Python functions around its launch, innermost first.
-        types: of the inputs of the innermost operator.
+        types: those of the inputs of the innermost operator.
         collective: its kind by NCCL's record, if known.
     """
     functions = list(filter(is_python, ranges))
@@ -129,7 +129,7 @@ def part_of(
     if scope is not None:
         return scope
     if operators and _COPY.search(operators[0]):
-        # Types of destination and source; without them the kernel's name tells.
+        # Types of destination and source; without them the kernel's name decides.
         if len(types) > 1 and all(types[:2]):
             is_cast = types[0] != types[1]
         else:

@@ -1,5 +1,5 @@
-"""Weights and products of each kind of layer of a model: what its parameters and its FLOPs follow
-from.
+"""Weights and products of each kind of layer of a model, from which its parameters and its FLOPs
+follow.
 
 With hidden size h, n_q query and n_kv key/value heads of size d, feed-forward width f, m = 3
 matrices (2 without gate):
@@ -102,7 +102,7 @@ def _counts(shape: ModelConfig) -> dict[str, int] | None:
 
 
 class _UnknownError(Exception):
-    """A layer's weights don't follow from what is known of a shape."""
+    """A layer's weights don't follow from the known values of a shape."""
 
 
 def _sizes(shape: ModelConfig, *fields: str) -> list[int]:

@@ -23,16 +23,16 @@ class Model:
     """A decoder-only language model.
 
     Attributes:
-        name: what a user types, and the last part of a result's name.
-        other_names: of the full-size model, with blanks between, words and numbers apart by
-            hyphens; see `recognize`.
+        name: as a user types it; the last part of a result's name.
+        other_names: names of the full-size model, separated by blanks, with hyphens between words
+            and numbers; see `recognize`.
         shape: the full-size model.
         learned_positions: rows of a table of positions that is trained.
         tower_parameters: parameters of image and audio encoders, not in the shape.
         architecture: class of its configuration in transformers.
         settings: further fields of that configuration which change the work or the result.
         nemo_recipe: its recipe in NeMo 2's nemo.collections.llm.
-        pretraining_tokens: on how many its makers trained it; None if they don't say.
+        pretraining_tokens: tokens on which its makers trained it; None if they don't state it.
     """
 
     name: str
@@ -91,8 +91,8 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str | None) -> Model | None:
-    """Return the row of a name in a result, or None; an alias with nothing beside it is such a
-    name, too.
+    """Return the row of a name in a result, or None; an alias without further words is such a name,
+    too.
     """
     lowered = (name or "").lower()
     for model in models():
@@ -107,8 +107,8 @@ def named(name: str | None) -> Model | None:
 
 
 def by_name(name: str) -> Model:
-    """Return the row of a model to train, by what a user typed. Raises UsageError for one that no
-    row has.
+    """Return the row of a model to train, by the user's name for it. Raises UsageError if no row
+    has it.
     """
     model = find(name)
     if model is not None and model.name in _TRAINED:
@@ -219,21 +219,21 @@ def title(name: str | None) -> str:
 
 
 NAMED_SIZE = 2
-"""Times that a model may have more or fewer parameters than its name says, which rounds them."""
+"""Factor by which a model may have more or fewer parameters than its name, which rounds them."""
 
 _SIZE = re.compile(r"(?:^|[\s_/-])(\d{1,4}(?:\.\d{1,3})?)(b|m)(\d?)(?![a-z0-9])")
 
 
 def _fits(size: float, count: float) -> bool:
-    """Return whether a model with so many parameters may be called by a size: 7B by 3.5 to 14
-    billion.
+    """Return whether a model with this number of parameters may be called by a size: 7B for 3.5 to
+    14 billion.
     """
     return count / NAMED_SIZE <= size <= count * NAMED_SIZE
 
 
 def denies(name: str | None, shape: ModelConfig) -> bool:
     """Return whether a shape is known not to be that of the model that a name means, or of the size
-    that it says.
+    in the name.
     """
     row = named(name)
     count = parameters(shape)

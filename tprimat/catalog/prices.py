@@ -30,7 +30,7 @@ class Price:
         return (self.low + self.high) / 2
 
     def cost(self, hours: float, price: float | None = None) -> float:
-        """Return the cost of so many GPU-hours, USD, at one of its prices or the middle."""
+        """Return the cost of a number of GPU-hours, USD, at one of its prices or the middle one."""
         return hours * (self.middle if price is None else price)
 
     def __str__(self) -> str:
@@ -46,15 +46,15 @@ class Price:
 def parse(
     arguments: Sequence[str], names: Sequence[str], known: Mapping[str, str] | None = None
 ) -> tuple[dict[str, Price], list[str]]:
-    """Return the prices of systems by name, from what was typed after --cost, and the names that
-    match no system.
+    """Return the prices of systems by name, from the words after --cost, and the names that match
+    no system.
 
     Args:
         arguments: one price for each name, in their order; or NAME=PRICE for all systems that a
             part of a name fits. A price is 2.95, or a range 2.20:3.10. Commas separate too, where
             they don't belong to a name.
         names: systems, in the order of their files.
-        known: by name, all that is known of a system; what a user may call it by if no name fits.
+        known: by name, all known names of a system, by which a user may mean it if no name fits.
 
     Raises UsageError.
     """

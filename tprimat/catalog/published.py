@@ -1,7 +1,7 @@
 """Published throughputs (published/ of the repository, a file for each source), and the one that a
-run is set beside.
+run is compared with.
 
-docs/metrics.md says which row is the reference of a run. Omitted on purpose: values that only a
+docs/metrics.md defines which row is the reference of a run. Omitted on purpose: values that only a
 plot shows.
 """
 
@@ -20,10 +20,10 @@ from tprimat.results.run import Run
 
 _INSTALLED = Path(__file__).resolve().parents[1] / "published"
 FOLDER = _INSTALLED if _INSTALLED.is_dir() else REPOSITORY / "published"
-"""The tables: part of the package once it is installed, in a clone a folder beside it."""
+"""The tables: part of the package once it is installed, in a clone a directory next to it."""
 
 FULL = ("full", None)
-"""What a run says of its scale when it trained the whole model."""
+"""The scale of a run that trained the whole model."""
 
 SIZES = {
     **{
@@ -40,7 +40,7 @@ SIZES = {
 """Fields of rows, and of results, that a configuration consists of, and how it is written."""
 
 REFUSED = ("contradiction", "rejected")
-"""What the audit says of rows that are no reference."""
+"""Results of the audit for rows that are no reference."""
 
 TASKS = {
     "pretrain": "pretraining",
@@ -57,20 +57,19 @@ _TASKS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Speed:
-    """How fast a setup trains, as far as whoever publishes it says: empty or None for what they
-    don't say.
+    """A published speed of a setup; empty or None for values that the publisher doesn't state.
 
     Attributes:
-        gpu: key of a row of gpus.csv, or what the publisher prints.
-        model: key of a model of the catalog, or what the publisher prints.
+        gpu: key of a row of gpus.csv, or the publisher's own name.
+        model: key of a model of the catalog, or the publisher's own name.
         task: pretrain, sft, lora or rl.
         precision: as in a result: fp8 and mxfp8 are two.
         framework: what trained, as results name it; with `version` the software.
-        system: what a submitter calls the machine.
-        date: of the value: a day, a month or a year.
+        system: a submitter's name for the machine.
+        date: date of the value: a day, a month or a year.
         tokens_per_second_per_gpu: over all runs; None for a speed in samples, or a time to a target
             alone.
-        samples_per_second: of all GPUs together.
+        samples_per_second: rate of all GPUs together.
         printed_tflops_per_gpu: as the publisher prints it, by whatever formula.
         time_to_target_seconds: training until the quality that `target` or the note names.
         reason: why a value contradicts itself or is rejected.
@@ -107,10 +106,10 @@ class Published(Speed):
         run_rates: the speed of each run, tokens/s/GPU, with spaces between.
         samples_to_target: after which the target is reached.
         num_runs, failed_runs: that were counted, and those of them that missed the target.
-        audit: consistent with what is printed beside it, by our formula or a "convention" that
-            explains the difference; unchecked without a second figure; a "contradiction" between
-            what is printed, or rejected for the reason: no reference then.
-        correction: what a rejected row should say, if that is known.
+        audit: consistent with the other printed values, by our formula or a "convention" that
+            explains the difference; unchecked without a second value; a "contradiction" between
+            printed values, or rejected for the reason: no reference then.
+        correction: the right value of a rejected row, if known.
     """
 
     packing: bool | None = None
@@ -156,8 +155,8 @@ FUNCTIONAL = "functional check"
 
 @functools.cache
 def _by_key() -> dict[tuple[object, ...], list[Published]]:
-    """Return the rows that the audit doesn't reject, by what a reference needs to have in common
-    with a run.
+    """Return the rows that the audit doesn't reject, by the values that a reference must share with
+    a run.
     """
     figures: dict[tuple[object, ...], list[Published]] = {}
     for row in rows():
@@ -183,7 +182,7 @@ def framework(run: Run) -> str | None:
 
 
 def task(run: Run) -> str:
-    """Return what a run does: lora if its name says so or weights are frozen; else sft, rl or
+    """Return the task of a run: lora if its name shows that or weights are frozen; else sft, rl or
     pretrain.
     """
     words = set(re.split(r"[^a-z]+", (run.model or "").lower()))
@@ -230,8 +229,8 @@ def of_the_same(run: Run) -> tuple[Published, ...]:
 
 
 def nearest(run: Run) -> Published | None:
-    """Return the row that a run is set beside; of equally near ones the fastest of the newest
-    month.
+    """Return the row that a run is compared with; among equally near ones, the fastest of the
+    newest month.
 
     A day is no reason: the submissions of a round are measured within weeks.
     """

@@ -65,7 +65,7 @@ def model_config_of(config: Any) -> ModelConfig:
     """Return the shape that the argument model_config states: a ModelConfig, a transformers
     configuration, or a dict.
 
-    Raises UsageError for anything else, and for a dict with a field that nobody knows.
+    Raises UsageError for anything else, and for a dict with an unknown field.
     """
     if isinstance(config, ModelConfig):
         return config
@@ -97,7 +97,7 @@ def of_file(path: str | Path) -> ModelConfig:
         raise UsageError(
             f"--model-shape {path}: {error}", heading="wrong-usage", hint=_SHAPE_HINT
         ) from None
-    # Of a model with images the part that reads text.
+    # In a model with images, the part that reads text.
     content = content.get("text_config", content) if isinstance(content, dict) else content
     try:
         shape = model_config_of(content)
@@ -165,7 +165,7 @@ def name_of(shape: ModelConfig, module: Any) -> str:
 
 
 def missing(shape: ModelConfig) -> Note | None:
-    """Return a note that says why this shape has no FLOPs; None if nothing is missing."""
+    """Return a note on why this shape has no FLOPs; None if nothing is missing."""
     unknown = [name for name in NEEDED if getattr(shape, name) is None]
     if not unknown or shape.num_experts is not None:
         return None

@@ -1,4 +1,4 @@
-"""Shared by the comparing commands: the results, what the user knows beyond them, and the plot."""
+"""Shared by the comparing commands: loading results, and the values and prices the user gives."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def load(
 ) -> Inputs:
     """Return the results and logs in files and directories.
 
-    What was named and can't be read is printed; with `shows_unread`, notes on skipped files too.
-    Raises UsageError, with the hint and the option that named them, if there are no results.
+    Files that were named and can't be read are printed; with `shows_unread`, notes on skipped files
+    too. Raises UsageError, with the hint and the option that named them, if there are no results.
     """
     # Results have no cycles, and for thousands of them a search after every 700 objects takes 5 to
     # 9% of the time.
@@ -74,8 +74,8 @@ _UNREAD = (LOGS_UNREAD, "copies", "compared-apart")
 
 
 def show_unread(notes: Sequence[Note]) -> None:
-    """Print the notes on skipped logs, on what can't be loaded, on what counts once, and on
-    splits.
+    """Print the notes on skipped logs, unreadable files, duplicates, and runs of one configuration
+    that are compared as several systems.
     """
     for note in by_reason(notes):
         kind = note.fields.get("kind")
@@ -85,9 +85,7 @@ def show_unread(notes: Sequence[Note]) -> None:
 
 
 def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> None:
-    """Raise UsageError if one of the user's values is for no file that was named, or needed by
-    none.
-    """
+    """Raise UsageError if a value that the user gave names an unknown file, or no file needs it."""
     files = [file for group in inputs for file in group.files]
     if not any(group.errors for group in inputs):
         named = [*map(str, names), *(file.name for file in files)]
@@ -95,10 +93,8 @@ def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> N
 
 
 def result_folders(folder: Path, hint: str) -> list[Path]:
-    """Return the directory of the results; if that is the usual one, also that of the oldest tool,
-    if it is there.
-
-    Raises UsageError if there is none.
+    """Return the directories with results: `folder`, and for the default one also OLDEST_FOLDER, as
+    far as they exist. Raises UsageError if none does.
     """
     folders = []
     for directory in (folder, OLDEST_FOLDER):
@@ -110,8 +106,8 @@ def result_folders(folder: Path, hint: str) -> list[Path]:
 
 
 def files_apart(arguments: argparse.Namespace) -> list[str]:
-    """Take the files out of what follows --cost and --precision, which take all words up to the
-    next option.
+    """Return the files among the words after --cost and --precision, and remove them there: these
+    options take all words up to the next option.
     """
     files = []
     for name, belongs in (("cost", prices.is_price), ("precision", _is_precision)):
@@ -127,8 +123,8 @@ def _is_precision(word: str) -> bool:
 
 
 def precisions(words: Sequence[str]) -> Options:
-    """Return the precision after --precision, for all systems or by their names. Raises
-    UsageError.
+    """Return the options with the words of --precision, one for all systems or by their names.
+    Raises UsageError.
     """
     hint = f"use one of {', '.join(PRECISIONS)}, or NAME=PRECISION, such as MI355X=fp8"
     if wrong := next((word for word in words if not _is_precision(word)), None):
@@ -150,12 +146,12 @@ def precisions(words: Sequence[str]) -> Options:
 
 
 def given_values(arguments: argparse.Namespace) -> GivenValues:
-    """Return what the user knows of logs that leave it open."""
+    """Return the values that the user gives for logs that lack them."""
     return GivenValues(override=arguments.override).with_options(arguments.log_values or ())
 
 
 def options(arguments: argparse.Namespace) -> Options:
-    """Return what the user knows beyond the results, except the prices. Raises UsageError."""
+    """Return the user's values on systems, except the prices. Raises UsageError."""
     peak = arguments.peak_tflops
     if peak is not None and not 0 < peak < math.inf:
         raise UsageError(

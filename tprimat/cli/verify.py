@@ -86,24 +86,27 @@ def _answer(verification: Verification) -> tuple[ExitStatus, str]:
     foreign = verification.foreign
     wrong[f"{counted(len(foreign), 'file')} other than data"] = foreign
     if any(wrong.values()):
-        return ExitStatus.IMPLAUSIBLE, f"Not acceptable: {_true(wrong)}."
+        return ExitStatus.IMPLAUSIBLE, f"Not acceptable: {_join_holding(wrong)}."
     values = counted(sum(run.values for run in runs), "value")
-    without = sum(run.log is None for run in runs)
+    unlogged = sum(run.log is None for run in runs)
     rules = [finding.rule for finding in findings]
     speedless = rules.count(NO_SPEED)
     inconsistent = rules.count(CONTRADICTION)
-    claimed = rules.count(CLAIMED)
-    unchecked = len(rules) - speedless - inconsistent - claimed
+    claimed_steps = rules.count(CLAIMED)
+    unchecked = len(rules) - speedless - inconsistent - claimed_steps
     undecided: dict[str, object] = {
-        f"steps unchecked for {counted(without, 'run')} without a log in the bundle": without,
+        f"steps unchecked for {counted(unlogged, 'run')} without a log in the bundle": unlogged,
         f"{counted(len(verification.extra), 'log')} without a result": verification.extra,
         f"{counted(speedless, 'run')} without a speed": speedless,
         f"{counted(inconsistent, 'inconsistent value')}": inconsistent,
-        f"step times only claimed for {counted(claimed, 'run')}": claimed,
+        f"step times only claimed for {counted(claimed_steps, 'run')}": claimed_steps,
         f"{counted(unchecked, 'value')} that can't be checked": unchecked,
     }
     if any(undecided.values()):
-        return ExitStatus.INCONCLUSIVE, f"Undecided: {_true(undecided)} ({values} recomputed)."
+        return (
+            ExitStatus.INCONCLUSIVE,
+            f"Undecided: {_join_holding(undecided)} ({values} recomputed).",
+        )
     answer = (
         f"Can be accepted: {values} recomputed; plausible, no private data, no executable files."
     )
@@ -114,8 +117,8 @@ def _answer(verification: Verification) -> tuple[ExitStatus, str]:
     return ExitStatus.OK, answer
 
 
-def _true(reasons: Mapping[str, object]) -> str:
-    """Return those that hold."""
+def _join_holding(reasons: Mapping[str, object]) -> str:
+    """Return the reasons that hold, as one text."""
     return ", ".join(text for text, is_so in reasons.items() if is_so)
 
 
@@ -134,9 +137,9 @@ def _lines(verification: Verification, most: int | None) -> list[str]:
             stored, recomputed = _shown(value.stored), _shown(value.recomputed)
             text = f"{value.field}: {stored} in the result, {recomputed} from {value.place}"
             lines.append(f"  {plain(text)}")
-        left = len(run.differences[most:]) if most is not None else 0
-        if left:
-            lines.append(f"  and {left} more with --verbose")
+        hidden = len(run.differences[most:]) if most is not None else 0
+        if hidden:
+            lines.append(f"  and {hidden} more with --verbose")
         for finding in run.findings:
             kind = "implausible" if finding.severity == "error" else "unclear"
             lines.append(f"  {kind}: {words(finding.note)}")

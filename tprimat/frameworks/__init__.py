@@ -57,7 +57,7 @@ def _plain(name: str) -> str:
 
 
 def names() -> tuple[str, ...]:
-    """Return what a user can type for a framework, for help: a group once, with its first and last
+    """Return the names of frameworks for the help text: a group once, with its first and last
     member.
     """
     texts = {}

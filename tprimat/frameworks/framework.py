@@ -43,11 +43,12 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
     Attributes:
         logged: whether a training is measured by its log.
         full_size_only: whether it trains no other scale than the full one.
-        plans_anywhere: whether it can show what it would run on a machine if it can't.
+        plans_anywhere: whether it can show its command also on a machine on which it can't run.
         profiles: whether a profiler can watch it: its training calls loops/profiled.py.
         start_s: estimated time on a GPU before the first step, s: imports, weight initialization,
             compilation.
-        resolver: class that chooses what the user doesn't set: resolve.Resolver, or one of its own.
+        resolver: class that chooses the settings that the user leaves open: resolve.Resolver, or
+            one of its own.
     """
 
     logged = False
@@ -76,8 +77,8 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         return request
 
     def start(self, request: AnyRequest, machine: Machine, log: Path) -> Launch:
-        """Return the command of the training of a log, once what belongs beside the log is
-        written.
+        """Return the command of the training of a log, once the files that belong next to the log
+        are written.
         """
         return self.launch(request)
 
@@ -86,8 +87,8 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         return f"{Path(self.result_name(request)).stem}_{moment}{request.node_suffix}"
 
     def latest_log(self, request: AnyRequest) -> str | None:
-        """Return the file beside the results that is always a copy of the newest log; None for
-        none, and a logs/.
+        """Return the file next to the results that is always a copy of the newest log; None if
+        there is only a logs/.
         """
         return None
 
@@ -102,20 +103,20 @@ class Launcher(abc.ABC, Generic[AnyRequest]):
         return []
 
     def figures(self, run: Run, summary: Summary) -> list[tuple[str, str]]:
-        """Return (name, value) of what a training reached, beyond the closing table."""
+        """Return the results of a training beyond the closing table: (name, value)."""
         return []
 
 
 @dataclasses.dataclass(frozen=True)
 class Framework:
-    """A framework that can train, as a row: what --help and the documentation say of it.
+    """A framework that can train, as a row, with its texts for --help and the documentation.
 
     Its directory is named after it, up to a dash. It holds `loop.py`, the training's program if
     that is ours, and `launch.py` with LAUNCHER, an instance of its Launcher, if that isn't
     loops.launch.Loop.
 
     Attributes:
-        name: what a user types, and what a result states.
+        name: as a user types it and a result states it.
         trains, use_when: what trains, and who should use it: for the documentation.
         models: those that are trained when none is named.
         precisions: in which it trains.
@@ -123,7 +124,7 @@ class Framework:
         automatic_on: platforms on which it may be used when no framework is named.
         division: whether it divides a model over GPUs: as options request it, only as a result to
             match has it, or not.
-        data: what it trains on by default, as a result states it.
+        data: its default data, as a result states them.
         recomputes: how much of the activations it recomputes if the user can't choose; None if a
             configuration of its own decides, as it does on the optimizer.
         room: its directory if that isn't named after it.

@@ -25,9 +25,9 @@ class Clone:
 
     Attributes:
         variable: names the directory of its clone.
-        title: of the framework, for messages.
+        title: title of the framework, for messages.
         script: a file that such a clone has.
-        data: what it trains on, as a clause.
+        data: the training's data, as a clause.
     """
 
     variable: str

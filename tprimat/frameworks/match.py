@@ -11,7 +11,7 @@ from tprimat.catalog.models import Model
 from tprimat.errors import NotComparableError, UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.request import EMBEDDED, RequestedConfig
+from tprimat.frameworks.request import BUILT_IN_CHOICES, RequestedConfig
 from tprimat.results.run import Run
 from tprimat.settings import Setting
 from tprimat.settings.rows import DIVISION, SETTINGS, SIZES
@@ -55,7 +55,7 @@ def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
         if framework.division != "none":
             return value
         return None
-    if setting.request in EMBEDDED:
+    if setting.request in BUILT_IN_CHOICES:
         if _takes(setting.request, value, framework):
             return value
         return None
@@ -65,7 +65,7 @@ def _taken(setting: Setting, run: Run, framework: Framework) -> Any:
 
 
 def _takes(name: str, value: object, framework: Framework) -> bool:
-    return framework.embedded and value in EMBEDDED[name]
+    return framework.embedded and value in BUILT_IN_CHOICES[name]
 
 
 def _problem(run: Run, model: Model | None, framework: Framework) -> str | None:
@@ -116,7 +116,7 @@ def check_precision(run: Run, named: object, framework: Framework) -> None:
 def differences(
     run: Run, framework: Framework, num_gpus: int, data_kind: str | None = None
 ) -> Iterator[str]:
-    """Yield what a training here will not have in common with the result, one sentence each.
+    """Yield the differences of a training here from the result, one sentence each.
 
     `num_gpus` processes will train here, on data of a kind; None for the framework's own.
     """

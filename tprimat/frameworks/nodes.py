@@ -32,8 +32,8 @@ def of_training(rendezvous: str, number: int) -> str:
 
 
 def this_node(environ: Environ, count: int) -> Node:
-    """Return which of `count` machines this is. Raises UsageError if the environment doesn't say
-    so.
+    """Return which of `count` machines this is. Raises UsageError if the environment doesn't state
+    it.
     """
     in_step = "SLURM_STEP_ID" in environ
     rank, number = ("SLURM_NODEID", "SLURM_STEP_NUM_NODES") if in_step else ("NODE_RANK", "NNODES")

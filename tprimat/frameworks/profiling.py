@@ -84,8 +84,8 @@ FOLDER = "profile"
 def check(request: Request, framework: Framework, *, torchrun: bool, dry_run: bool) -> None:
     """Raise UsageError if a request's profiler can't profile its training.
 
-    `torchrun` says that the user has started the processes, `dry_run` that the profiler's program
-    needn't be here.
+    With `torchrun` the user has started the processes; with `dry_run` the profiler's program
+    needn't be installed here.
     """
     kind = request.profile
     problem = None

@@ -18,22 +18,27 @@ from tprimat.results.run import ModelConfig, Platform, Run, TrainingConfig
 from tprimat.settings.rows import SETTINGS
 
 PRECISIONS = ("fp32", "bf16", "fp16", "fp8", "mxfp8", "mxfp4", "nvfp4")
-"""What a training can be asked for in; each framework trains in some of them."""
+"""Precisions of a training; each framework has some of them."""
 
 MOCK, TOKENS = "mock", "tokens"
 DATA = (MOCK, TOKENS)
-"""What NeMo can train on: its own random tokens, or our token source in Megatron's indexed form."""
+"""Data that NeMo can train on: its own random tokens, or our token source in Megatron's indexed
+form.
+"""
 
-EMBEDDED = {row.request: row.choices for row in SETTINGS if row.choices}
-"""Settings that the built-in frameworks alone take, and what they take, the default first."""
+BUILT_IN_CHOICES = {row.request: row.choices for row in SETTINGS if row.choices}
+"""Settings that only the built-in frameworks have, with their choices; the first is the default."""
 
 USER, LAUNCHER, TUNE, DEFAULT = "user", "launcher", "--tune", "default"
-"""Origins of a setting; that of a setting that --match takes over is the result's file."""
+"""Where the value of a setting is from. If --match took it from a result, that is the name of the
+result's file.
+"""
 
 TORCH, NSYS, ROCPROF = "torch", "nsys", "rocprof"
 TRACED = 3
 WINDOW = 1 + TRACED
-"""Steps that are profiled, after those that are measured; in the first the profiler itself starts.
+"""TRACED steps are profiled after the measured ones. WINDOW includes a step before them, in which
+the profiler starts.
 """
 
 PROFILERS = {
@@ -41,48 +46,49 @@ PROFILERS = {
     NSYS: "Nsight Systems, for NVIDIA",
     ROCPROF: "rocprofv3, for AMD",
 }
-"""What can watch the last steps of a training."""
+"""Profilers of the last steps of a training, with descriptions."""
 
 AnyRequest = TypeVar("AnyRequest", bound="Request")
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """One training, every choice made; its way to the training's program is a command line.
+    """One fully specified training. It is passed to the training program on the command line.
 
     Attributes:
         framework, model: names in FRAMEWORKS and in models.py.
-        scale: a name in scales.py, or its OTHER if `shape` says it all.
-        precision, data, profile: one of PRECISIONS, DATA and PROFILERS; no data if the framework
-            has one kind only.
-        steps: optimizer steps.
-        global_batch_size, micro_batch_size: sequences.
-        sequence_length: tokens.
-        seed: of the weights and the data.
-        num_gpus: processes that train; one for each GPU, or on the CPU.
+        scale: a name in scales.py, or its OTHER for a model that only `shape` describes.
+        precision, data, profile: one of PRECISIONS, DATA and PROFILERS; data is None if the
+            framework has only one kind, profile if nothing is profiled.
+        steps: optimizer steps that are measured.
+        global_batch_size, micro_batch_size: in sequences.
+        sequence_length: in tokens.
+        seed: that of the weights and the data.
+        num_gpus: processes that train: one for each GPU, or on the CPU.
         output_dir: directory for the result, absolute.
         time_limit_s: seconds for the steps, after which the training ends early; None for no limit.
-        label: the user's name for this configuration.
-        shape: of the model if no scale gives it.
+        label: the user's name for this configuration, or None.
+        shape: shape of the model if no scale gives it, else None.
         num_nodes: machines that train together.
-        node_index: which of them this is, from 0.
-        result_node: which of them makes the result.
-        rendezvous: HOST:PORT where the processes of several machines meet.
+        node_index: number of this one, from 0.
+        result_node: number of the one that writes the result.
+        rendezvous: HOST:PORT where the processes of several machines meet; None for one machine.
         cuda_graphs: whether the framework records a step's kernels and plays them back.
         vendor_settings: whether the settings that the framework's vendor publishes for speed are
             applied.
         settings: fields of the framework's own recipe, each as path=value.
-        compiled: whether torch.compile makes its kernels; False for eager PyTorch.
-        finds_micro_batch: whether the training takes the largest micro-batch that fits instead of
+        compiled: whether torch.compile makes the kernels; False for eager PyTorch.
+        finds_micro_batch: whether the training uses the largest micro-batch that fits instead of
             micro_batch_size.
-        recipe: name of the framework's own recipe, if it has several for a model.
+        recipe: name of the framework's own recipe if it has several for a model, else None.
         recomputation: how much of a layer's forward pass is computed again in the backward pass,
             instead of kept in memory.
-        attention: of the built-in frameworks' models, by transformers' names: torch's fused
-            kernels (sdpa), or plain products (eager).
-        max_connections: queues of a GPU to the host if communication overlaps computation.
+        attention: that of the built-in frameworks' models, by transformers' names: torch's fused
+            kernels (sdpa), or plain matrix multiplications (eager).
+        max_connections: CUDA_DEVICE_MAX_CONNECTIONS, the number of hardware queues to a GPU; it
+            matters if communication overlaps computation.
         origins: where settings are from, by field; the others are the framework's defaults. None if
-            nobody knows. No part of the training.
+            unknown. Not compared, and not passed to the training program.
     """
 
     BATCH_OPTION: ClassVar[str] = "--micro-batch-size"
@@ -119,13 +125,13 @@ class Request:
     node_index: int = 0
     result_node: int = 0
     rendezvous: str | None = None
-    recomputation: str = EMBEDDED["recomputation"][0]
-    attention: str = EMBEDDED["attention"][0]
+    recomputation: str = BUILT_IN_CHOICES["recomputation"][0]
+    attention: str = BUILT_IN_CHOICES["attention"][0]
     origins: Mapping[str, str] | None = dataclasses.field(default=None, compare=False)
 
     @property
     def tuned(self) -> bool:
-        """Whether the training is made to suit its GPU before the first step."""
+        """Whether the training is adapted to its GPU before the first step."""
         return self.compiled or self.finds_micro_batch
 
     @property
@@ -136,12 +142,12 @@ class Request:
     @property
     def data_parallel_size(self) -> int:
         """Replicas of the model."""
-        divided = (
+        model_parallel_size = (
             self.tensor_model_parallel_size
             * self.pipeline_model_parallel_size
             * self.context_parallel_size
         )
-        return self.num_gpus // divided
+        return self.num_gpus // model_parallel_size
 
     @property
     def gradient_accumulation_steps(self) -> int:
@@ -150,7 +156,7 @@ class Request:
 
     @property
     def node_suffix(self) -> str:
-        """The end of the names of this node's files; empty on a single node."""
+        """The suffix of the names of this node's files; empty on a single node."""
         if self.num_nodes > 1:
             return f"_node{self.node_index}"
         return ""
@@ -158,10 +164,10 @@ class Request:
     def to_arguments(self) -> list[str]:
         """Return the fields as options; from_arguments() reads them back."""
         options = []
-        for field in (field for field in dataclasses.fields(self) if field.compare):
+        for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             name = f"--{field.name.replace('_', '-')}"
-            if value is None or value == field.default:
+            if not field.compare or value is None or value == field.default:
                 continue
             for item in value if isinstance(value, tuple) else (value,):
                 if isinstance(item, ModelConfig):
@@ -176,7 +182,9 @@ class Request:
     def from_arguments(cls: type[AnyRequest], arguments: Sequence[str]) -> AnyRequest:
         """Read what to_arguments() wrote; end the program with status 2 on anything else."""
         parser = argparse.ArgumentParser(allow_abbrev=False, argument_default=argparse.SUPPRESS)
-        for field in (field for field in dataclasses.fields(cls) if field.compare):
+        for field in dataclasses.fields(cls):
+            if not field.compare:
+                continue
             parser.add_argument(
                 f"--{field.name.replace('_', '-')}",
                 action="append" if str(field.type).startswith("tuple") else "store",
@@ -192,7 +200,7 @@ class Request:
             parser.error(str(error))
 
     def to_run(self, **known: Any) -> Run:
-        """Return a Run without records that names this training, with what else is known of it."""
+        """Return a Run without records that names this training, with further known fields."""
         return Run(
             platform=self.platform,
             framework=self.framework,
@@ -210,7 +218,7 @@ class Request:
         return self.steps + (WINDOW if self.profile else 0)
 
     def training_config(self, **known: Any) -> TrainingConfig:
-        """Return the training's steps, batches and seed, with what else is known of them."""
+        """Return the training's steps, batches and seed, with further known fields."""
         return TrainingConfig(
             max_steps=self.steps,
             global_batch_size=self.global_batch_size,
@@ -222,7 +230,7 @@ class Request:
 
     @property
     def result_elsewhere(self) -> str | None:
-        """Why another machine makes the result; None if this one does."""
+        """Why this machine writes no result; None if it writes the result."""
         if self.node_index == self.result_node:
             return None
         return f"the result is written on node {self.result_node}"
@@ -232,10 +240,12 @@ class RequestedConfig:
     """The user's options for a training, under the names that a Request has for them; None if not
     given.
 
-    They are the rows of settings that have an option of `benchmark`. `shape` is that of a result
-    which is to be matched, `preset` a name under which a framework keeps defaults; `eager` says
-    that nothing is compiled; `origins` names where values are from that aren't the user's own
-    options.
+    The attributes are the settings that have an option of `benchmark`, such as `preset`, a name
+    under which a framework keeps defaults, and `eager`, if nothing is to be compiled; and two more:
+
+    Attributes:
+        shape: model shape of the result to match.
+        origins: where the values are from that the user didn't give as options, by name.
     """
 
     DEFAULTS: ClassVar[FieldValues] = {
@@ -259,7 +269,7 @@ class RequestedConfig:
 
 
 class SessionOptions(Protocol):
-    """What the options of every command that trains say of its session."""
+    """The options on the session that every command that trains has; `cooldown` in s."""
 
     output_dir: Path
     runs: int
@@ -267,12 +277,12 @@ class SessionOptions(Protocol):
 
 
 class BenchmarkOptions:
-    """The options of `benchmark`, which its parser sets; further settings stand under the names
-    that RequestedConfig has for them, those of a Slurm job under its own.
+    """The options of `benchmark`, which its parser sets; further settings have the names that
+    RequestedConfig has for them, and those of a Slurm job their own.
 
     Attributes:
-        argv, words_of_nodes: all words, and those that each node of a Slurm job is told.
-        gpus, num_nodes: a number or None; of a sweep several, until it is divided into points.
+        argv, words_of_nodes: all words, and those that each node of a Slurm job gets.
+        gpus, num_nodes: a number or None; several for a sweep, until it is divided into points.
     """
 
     argv: tuple[str, ...]
@@ -317,14 +327,15 @@ class BenchmarkOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """The machine that is to train, as far as a choice depends on it; None if unknown, or on a CPU.
+    """The hardware of the machine that will train, as far as settings depend on it; None if
+    unknown, or on a CPU.
 
     Attributes:
-        devices: GPUs, or processor cores on a CPU.
-        memory_bytes: of one GPU, or of the machine on a CPU.
-        held_bytes: what other processes leave less of it, on the GPU with the least.
-        architecture: of the GPU, such as sm_90 or gfx942.
-        device_name: of the GPU, as its driver names it.
+        devices: number of GPUs, or of CPU cores.
+        memory_bytes: memory of one GPU, or of the machine on a CPU.
+        held_bytes: memory in use by other processes, on the GPU with the least free memory.
+        architecture: that of the GPU, such as sm_90 or gfx942.
+        device_name: the GPU's name by its driver.
     """
 
     platform: Platform
@@ -336,7 +347,7 @@ class Device:
 
     @property
     def free_bytes(self) -> float | None:
-        """What a training can have of the memory."""
+        """Memory that a training can use, bytes; None if unknown."""
         if self.memory_bytes is None:
             return None
         return max(0.0, self.memory_bytes - self.held_bytes)
@@ -344,7 +355,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True)
 class Launch:
-    """A command that runs a training, in a directory, with variables beyond those of this process's
+    """A command that runs a training, its directory, and variables to add to this process's
     environment.
     """
 
@@ -353,8 +364,8 @@ class Launch:
     cwd: Path
 
     def environment(self) -> dict[str, str]:
-        """Return what to set beyond this process's environment; torchrun and NeMo-Run start in
-        other directories.
+        """Return the variables to add to this process's environment. They include PYTHONPATH, since
+        torchrun and NeMo-Run start in other directories.
         """
         return {**self.env, "PYTHONPATH": python_path()}
 
@@ -370,8 +381,8 @@ class Launch:
 
 @dataclasses.dataclass(frozen=True)
 class PreflightResult:
-    """What a framework's checks say before a training: why it would fail, with what to do, and what
-    may go wrong.
+    """The result of a framework's checks before a training: errors, why it would fail and what to
+    do, and warnings, what may go wrong.
     """
 
     errors: tuple[str, ...] = ()

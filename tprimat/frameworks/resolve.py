@@ -15,7 +15,7 @@ from tprimat.catalog.models import Model
 from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks.framework import Framework
-from tprimat.frameworks.request import EMBEDDED, USER, Device, Request, RequestedConfig
+from tprimat.frameworks.request import BUILT_IN_CHOICES, USER, Device, Request, RequestedConfig
 from tprimat.frameworks.scales import Scale
 from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import DIVISION
@@ -112,7 +112,9 @@ class Resolver:
         """Raise UsageError if a setting that the built-in frameworks alone take was requested of
         another one.
         """
-        name = next((name for name in EMBEDDED if getattr(self.requested, name) is not None), None)
+        name = next(
+            (name for name in BUILT_IN_CHOICES if getattr(self.requested, name) is not None), None
+        )
         if name is not None and not self.framework.embedded:
             raise UsageError(
                 f"{self.framework.name} does not support --{name}; its own configuration sets it",
@@ -218,7 +220,7 @@ class Resolver:
         return self.requested.num_gpus or on_each * (self.requested.num_nodes or 1)
 
     def recomputes(self, needed: float) -> bool:
-        """Return whether a model that takes so many bytes of a GPU, without activations, can
+        """Return whether a model that takes a number of bytes of a GPU, without activations, can
         recompute these to fit.
         """
         room = (self.device.free_bytes or 0.0) * (1 - scales.LEAST_SPARE)

@@ -18,12 +18,12 @@ from tprimat.frameworks.scales import BYTES_PER_PARAMETER
 from tprimat.units import seconds
 
 PRODUCTS, ATTENDED = 0.9, 0.45
-"""Of the matrix product that a GPU sustains at best, the share of a training's products and of
-fused attention.
+"""Share of a GPU's best sustained matrix product that a training's products, and its fused
+attention, reach.
 """
 
 SUSTAINED, BANDWIDTH = {"NVIDIA": 0.75, "AMD": 0.6}, {"NVIDIA": 0.85, "AMD": 0.75}
-"""Share of its peak that a GPU sustains at best, if nobody measured it, and of its data sheet's
+"""Share of its peak that a GPU sustains at best, if it wasn't measured, and of its data sheet's
 bandwidth.
 """
 
@@ -59,7 +59,7 @@ class Expected(NamedTuple):
     """What a GPU should reach in a training.
 
     Attributes:
-        seconds: of a step.
+        seconds: time of a step.
         mfu: from 0 to 1, of the dense peak, with causal attention.
         memory_bytes: at the peak of a step.
         micro_batch: sequences; the largest that fits, if the training chooses it.
@@ -107,7 +107,7 @@ def expected(request: Request, gpu: Gpu, held_bytes: float = 0.0) -> Expected | 
     logits = min(LOGITS_AT_ONCE, tokens) * (shape.vocab_size or 0) * LOGIT_BYTES
 
     def memory(sequences: int, values: float) -> float:
-        """Return the bytes at the peak if so many half-precision values of a token are kept."""
+        """Return the bytes at the peak if a number of half-precision values per token is kept."""
         return CONTEXT_BYTES + states + logits + 2 * values * sequences * length
 
     # The training tries eager layers first, which keep the most.

@@ -36,8 +36,7 @@ tokens, take 4.3 GB (autograd's saved tensors counted on a CPU), so a card of 24
 
 @dataclasses.dataclass(frozen=True)
 class Scale:
-    """A size: what a full-size model's widths are divided by, and how a training of it is, unless
-    the user says.
+    """A size: the divisors of a full-size model's widths, and the defaults of a training of it.
 
     Attributes:
         depth: number of layers; None for the full-size model's, divided by depth_share.
@@ -90,9 +89,9 @@ SCALES = (
 """From the smallest to the largest. On a CPU of two cores a step of `tiny` takes some 0.1 s."""
 
 COMMON = "1b"
-"""Trained on every GPU that holds it, unless the user says otherwise, so that results compare: some
-10⁹ parameters, whose states take 17 to 20 GB, so that a card of 24 GB holds them, in layers wide
-enough for the largest GPUs.
+"""The default on every GPU that can hold it, so that results can be compared: some 10⁹ parameters,
+whose states take 17 to 20 GB, so that a card of 24 GB holds them, in layers wide enough for the
+largest GPUs.
 """
 
 LARGEST = "largest"

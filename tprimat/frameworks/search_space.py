@@ -18,7 +18,14 @@ from typing import Any
 from tprimat.errors import UsageError
 from tprimat.frameworks.framework import Framework
 from tprimat.frameworks.loops.recipe import shape_of
-from tprimat.frameworks.request import DEFAULT, EMBEDDED, TUNE, Device, Request, RequestedConfig
+from tprimat.frameworks.request import (
+    BUILT_IN_CHOICES,
+    DEFAULT,
+    TUNE,
+    Device,
+    Request,
+    RequestedConfig,
+)
 from tprimat.settings.rows import DIVISION, SETTINGS
 
 Setting = Mapping[str, str | int | bool]
@@ -92,8 +99,8 @@ def space_of(
     """Return the space of a model. Raises UsageError if not even the untuned configuration can be
     trained.
 
-    A setting that was requested is not varied. Of precisions, two or more are; of micro-batches,
-    those or, if none is given, all that divide the batch.
+    A setting that was requested is not varied, except two or more precisions or micro-batches; if
+    no micro-batch is given, all that divide the batch are tried.
     """
     default, _ = framework.resolve_config(model, requested, device, output_dir)
     knobs = _knobs(framework, requested, precisions, default)
@@ -144,7 +151,7 @@ def memory_at_least(
     """Return bytes that a training surely takes of one GPU: weights, gradients, states and
     activations that are kept.
 
-    Of each layer the residual stream is kept, and without recomputation queries, keys, values, the
+    Each layer keeps the residual stream, and without recomputation queries, keys, values, the
     attention's output and the two halves of the gated feed-forward part, in the precision of the
     products. Everything else (norms, the logits, the allocator) comes on top, so that this excludes
     only what can't fit.
@@ -189,7 +196,7 @@ def _knobs(
         sizes = (size for size in range(1, share + 1) if share % size == 0)
         knobs["micro_batch_size"] = tuple(dict.fromkeys((default.micro_batch_size, *sizes)))
     if framework.embedded:
-        for name, values in EMBEDDED.items():
+        for name, values in BUILT_IN_CHOICES.items():
             if getattr(requested, name) is None:
                 knobs[name] = values
     if default.compiled and requested.eager is None:

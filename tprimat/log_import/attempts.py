@@ -1,4 +1,4 @@
-"""Logs of several attempts at one training, each in a file of its own -> one run, with what was
+"""Logs of several attempts at one training, each in a file of its own -> one run, with the time
 lost between them.
 """
 
@@ -126,7 +126,7 @@ def _join(former: ImportedRun, later: ImportedRun) -> Run:
 
 
 def _timelines(former: ImportedRun, later: ImportedRun) -> tuple[Entry, ...]:
-    """Return the timelines of two attempts as one, with what was lost; none if one of them has no
+    """Return the timelines of two attempts as one, with the lost time; empty if one of them has no
     clock.
     """
     one = former.run.timeline

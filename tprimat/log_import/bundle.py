@@ -1,4 +1,4 @@
-"""Bundles: one file with results, their logs and environment, to send to whoever compares."""
+"""Bundles: one file with results, their logs and environment, to send to someone who compares."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def check(path: Path | None) -> None:
 
 
 def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[str, list[str]]:
-    """Write a bundle; return what was done, and what is not in the bundle or changed in it, a line
-    each.
+    """Write a bundle; return the actions, and the files that are not in the bundle or changed in
+    it, a line each.
 
-    The ending of `path` says how it is packed. Logs may be compressed; the record of a start beside
-    one goes with it. Raises UsageError if it can't be written.
+    The ending of `path` decides how it is packed. Logs may be compressed; the record of a start
+    next to one is packed too. Raises UsageError if it can't be written.
     """
     check(path)
     members: Members = {}
@@ -128,7 +128,7 @@ def write(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> tuple[st
 
 
 def write_and_report(path: Path, results: Sequence[Path], logs: Sequence[Path]) -> None:
-    """Write a bundle and say so, and at any verbosity what is not in it. Args and raises as of
+    """Write a bundle and print that, and at any verbosity what is not in it. Args and raises as of
     write().
     """
     done, left_out = write(path, results, logs)
@@ -147,7 +147,7 @@ def unpacked(
     place in a text.
 
     With a list for `odd`, its environment is unpacked too, and the list gets the names of links,
-    devices and programs. Errors within name the bundle too. Raises UnreadableError for what is no
+    devices and programs. Errors within name the bundle too. Raises UnreadableError if it is no
     archive, or unpacks to more than logs do.
     """
     with tempfile.TemporaryDirectory() as temporary:
@@ -189,7 +189,7 @@ def _unpack(path: Path, folder: Path, odd: list[str] | None) -> None:
                 raise _too_large(path)
             if is_odd and odd is not None:
                 odd.append(name)
-            # What the environment says is in the results too, and the list is for verify.
+            # The values of the environment are in the results too, and the list is for verify.
             is_about = target.parent.name == "environment" or target.name == "README.txt"
             if content is None or target == folder or (odd is None and is_about):
                 continue
@@ -232,7 +232,8 @@ def _members(path: Path, room: int) -> Iterator[tuple[str, Iterator[bytes] | Non
         if path.name.lower().endswith(".zip"):
             with zipfile.ZipFile(_Zip(path, raw)) as archive:
                 for entry in archive.infolist():
-                    # Of bzip2 and LZMA, zipfile unpacks at once what a piece holds: gigabytes.
+                    # With bzip2 and LZMA, zipfile unpacks a whole piece at once, which may be
+                    # gigabytes.
                     if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                         raise zipfile.BadZipFile("it is not packed with deflate")
                     mode = entry.external_attr >> 16
@@ -257,7 +258,7 @@ def _members(path: Path, room: int) -> Iterator[tuple[str, Iterator[bytes] | Non
 
 
 def pieces(content: IO[bytes]) -> Iterator[bytes]:
-    """Yield what a stream holds, and close it."""
+    """Yield the content of a stream, and close it."""
     with content:
         while piece := content.read(CHUNK):
             yield piece
@@ -431,8 +432,8 @@ def _json_changed(content: bytes, change: Callable[[Any], Any]) -> bytes:
 
 
 def _values(content: bytes) -> str:
-    """Return what a log states of settings and steps, to compare (NaN equals NaN); nothing if it
-    has no training.
+    """Return a log's settings and steps, to compare (NaN equals NaN); empty if it has no
+    training.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "log")

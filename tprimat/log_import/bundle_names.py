@@ -1,4 +1,4 @@
-"""Names of bundles and of what they hold."""
+"""Names of bundles and of the files in them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def names_a_bundle(path: Path) -> bool:
 
 
 def place_of(name: str, folder: Path) -> Path:
-    """Return where a member of an archive is written: below the directory, whatever its name says,
-    on any system.
+    """Return where a member of an archive is written: below the directory, whatever its name, on
+    any system.
     """
     parts = []
     for part in PurePosixPath(name.replace("\\", "/")).parts:

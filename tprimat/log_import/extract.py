@@ -1,4 +1,4 @@
-"""Convert parsed logs and the user's values to runs, with what lies beside a log: the record of a
+"""Convert parsed logs and the user's values to runs, with the files next to a log: the record of a
 Primus or Megatron training's start, the description of an MLPerf system.
 """
 
@@ -56,7 +56,7 @@ class ImportedRun:
     """A training read from a source of this title.
 
     Attributes:
-        notes: what the reader did.
+        notes: actions of the reader.
         lines: where the log states a field.
         structured: whether the source is machine-readable.
         resumed, began, dated: those of a ParsedLog.
@@ -73,7 +73,7 @@ class ImportedRun:
 
 
 def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
-    """Return the runs of a log, with the record of their start if that is beside it.
+    """Return the runs of a log, with the record of their start if that is next to it.
 
     Raises UnreadableError if it has no training, UsageError if a given value contradicts it and
     `override` is not set.
@@ -87,8 +87,8 @@ def extract(log: Log, given: GivenValues) -> list[ImportedRun]:
 
 
 def with_start(trainings: list[ImportedRun], log: Log) -> list[ImportedRun]:
-    """Return the runs of a log with what the record of their start, if beside it, and their machine
-    add.
+    """Return the runs of a log with further values from the record of their start, if next to it,
+    and from their machine.
 
     Raises UnreadableError for a record that can't be read.
     """
@@ -135,7 +135,7 @@ def imported(
     Raises UsageError when one contradicts the log and `override` is not set.
     """
     given = given.of(logs[0].path)
-    # A size that agrees counts too: what a log only implies may change with another value.
+    # A size that agrees counts too: a value that a log only implies may change with another value.
     used = {}
     for size in ("num_gpus", "global_batch_size", "sequence_length"):
         if getattr(given, size):
@@ -229,10 +229,10 @@ def _with_directory_model(run: Run, path: str) -> Run:
 
 
 def with_inferred_gpu(run: Run) -> Run:
-    """Return a run, whose GPU its log doesn't name, with that of this machine where the log was
+    """Return a run whose log doesn't name its GPU with the GPU of this machine, if the log was
     written here.
 
-    Otherwise with the only AMD GPU of so much memory; unchanged if there are several.
+    Otherwise with the only AMD GPU that has its memory; unchanged if there are several.
     """
     name = note = None
     if (host := run.environment.hostname) and host.split(".")[0] == socket.gethostname().split(".")[
@@ -255,13 +255,13 @@ def with_inferred_gpu(run: Run) -> Run:
 
 
 def with_system(run: Run, log: Path) -> Run:
-    """Return an MLPerf run with what its path and the files of its submission say; any other run
-    unchanged.
+    """Return an MLPerf run with the values in its path and in the files of its submission; any
+    other run unchanged.
 
-    scaling.json lies beside the logs of a set and normalizes their score. Of the system
-    descriptions one is taken: a directory `systems` is looked for beside the log and in the
-    directories above; a description may lie beside the log itself too. Which file belongs to the
-    log follows from the names alone, and nothing is taken if several may.
+    scaling.json lies next to the logs of a set and normalizes their score. One of the system
+    descriptions is used: a directory `systems` is looked for next to the log and in the directories
+    above; a description may also lie next to the log itself. Which file belongs to the log follows
+    from the names alone, and nothing is taken if several may.
     """
     if run.framework != "mlperf":
         return run

@@ -41,7 +41,7 @@ _NO_LOGS = ("checkpoints", "tensorboard", "wandb", "pre_trainer", "torch_profile
 
 @dataclasses.dataclass(frozen=True)
 class LocalLog:
-    """A log for a model, and why; `stated` is what it calls its model, `modified` in s since the
+    """A log for a model, and why; `stated` is its own name for the model, `modified` in s since the
     epoch.
     """
 
@@ -197,9 +197,7 @@ class _Searcher:
 
 
 def _why_skipped(probe: _LogProbe, model: str, related: str | None, *, by_name: bool) -> str | None:
-    """Return why a log is not the one of a model; None for other files under names that say
-    nothing.
-    """
+    """Return why a log is not the one of a model; None for other files without a telling name."""
     called = ", ".join(probe.stated or probe.named)
     if not by_name:
         of_model = "does not state its model"

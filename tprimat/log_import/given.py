@@ -39,10 +39,10 @@ NEAREST = 3
 class GivenValues:
     """Values from the user for a log: used if it leaves them open, or in any case with `override`.
 
-    `columns` says which column of a table or part of a line is what, by mapped.VALUES. `by_file`
-    has values for some of several logs: part of a path or a label, field, value. `trained`: the
-    model is one of benchmark.py's. `training`: which one of a text that holds several, by its
-    number or its heading; None for all.
+    `columns` maps the columns of a table or the parts of a line to mapped.VALUES. `by_file` has
+    values for some of several logs: part of a path or a label, field, value. `trained`: the model
+    is one of benchmark.py's. `training`: which one of a text that holds several, by its number or
+    its heading; None for all.
     """
 
     model: str | None = None
@@ -181,7 +181,7 @@ def checked(run: Run, given: GivenValues, name: str) -> Run:
 
 
 def completed(run: Run, given: GivenValues) -> Run:
-    """Return a run with the user's values for what it leaves open, and a warning for each.
+    """Return a run with the user's values where it has none, and a warning for each.
 
     Raises UsageError for a GPU that the run's software doesn't run on, unless `override` is set.
     """
@@ -303,7 +303,7 @@ def with_machine(run: Run, gpu: str | None, precision: str | None) -> Run:
 
 
 def stated_by(run: Run, field: str) -> Any:
-    """Return what a run states in the place of an option; None if it leaves that open."""
+    """Return the run's own value for an option; None if it has none."""
     if field == "model":
         return run.model
     if field == "model_shape":
@@ -316,7 +316,7 @@ def stated_by(run: Run, field: str) -> Any:
 
 
 def agrees(name: str, value: Any, stated: Any) -> bool:
-    """Return whether an option says the same as a log or a result, if less exactly."""
+    """Return whether an option agrees with a log or a result, if less exactly."""
     if name == "model_shape" and stated is not None:
         return flops.flops_per_token(value, 1) == flops.flops_per_token(stated, 1)
     if name not in ("model", "gpu") or stated is None:

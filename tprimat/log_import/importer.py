@@ -41,15 +41,16 @@ class ImportedResult:
 
 
 class LogImport:
-    """Save what was read, source by source; a directory's sources are merged before they are saved.
+    """Save the runs that were read, source by source; a directory's sources are merged before they
+    are saved.
 
     Args:
         label: the user's name for the setup.
         on_result: called with each result as soon as it is saved.
 
     Attributes:
-        results: what was saved.
-        skipped: files that hold no training, or one that another source describes better.
+        results: those that were saved.
+        skipped: files without a training, or with one that another source describes better.
         errors: why sources that the user named could not be read, hints, and headings of
             docs/troubleshooting.md.
     """
@@ -137,23 +138,24 @@ def merged(
     for title, former in again:
         skipped.append(SkippedFile(title, f"another attempt at the training of {former}: joined"))
     kept: dict[int, ImportedRun] = {}
-    # Whole ones before parts of them, what was written for machines before consoles.
+    # Whole runs before parts of them, files that were written for machines before consoles.
     order = sorted(
         range(len(waiting)), key=lambda i: (not waiting[i].structured, -len(waiting[i].run.steps))
     )
     for index in order:
         training = waiting[index]
-        # Two runs of one log were told apart by its reader.
+        # The reader of a log has already separated two runs of it.
         kept_at = index
         same = None
         name = PROCESS.sub("", training.title)
         for i, one in kept.items():
-            dated = (one.dated, training.dated)
+            first_times = (one.dated, training.dated)
             is_rank = ranks and (
-                PROCESS.sub("", one.title) == name or merge.together(one.run, training.run, dated)
+                PROCESS.sub("", one.title) == name
+                or merge.in_lockstep(one.run, training.run, first_times)
             )
             if one.title != training.title and merge.same_training(
-                one.run, training.run, ranks=is_rank, dated=dated
+                one.run, training.run, ranks=is_rank, first_times=first_times
             ):
                 kept_at = i
                 same = one

@@ -30,8 +30,8 @@ CHUNK = 1 << 18
 """Read size, bytes."""
 
 LARGEST_WHOLE, HEAD, TAIL = 64_000_000, 4_000_000, 12_000_000
-"""Bytes of a log that is read again whenever it grows, in some 10 s; and what is read of a larger
-one.
+"""Bytes of a log that is read again whenever it grows, in some 10 s; and bytes that are read of a
+larger one.
 """
 
 LOOK_AHEAD = 512
@@ -50,9 +50,8 @@ reading.
 
 UNPACKED_FREELY = 1 << 26
 MOST_TIMES = 100
-"""A compressed file may unpack to so many bytes, or to so many times its own size if that is more.
-The text of logs is packed to a tenth of its size or so; what goes beyond this was made to fill a
-machine.
+"""A compressed file may unpack to this many bytes, or to this many times its own size if that is
+more. Logs are compressed to a tenth of their size or so; a larger file was made to fill a machine.
 """
 
 LARGEST_DICTIONARY = 130 << 20
@@ -166,13 +165,14 @@ class Log:
 
 
 FAULTS: tuple[type[Exception], ...] = (EOFError, OSError, zlib.error, lzma.LZMAError)
-"""Of decompressors. BadGzipFile is an OSError without a number; bz2 has no class of its own and
-raises such, too.
+"""Errors of decompressors. BadGzipFile is an OSError without a number; bz2 has no class of its own
+and raises such, too.
 """
 
 
 def decompressed(raw: Any, name: str) -> Any:
-    """Return what a buffered stream holds, decompressed; the stream itself if it isn't compressed.
+    """Return the content of a buffered stream, decompressed; the stream itself if it isn't
+    compressed.
 
     Raises UsageError if that needs a package.
     """
@@ -216,7 +216,7 @@ _HASHER = ThreadPoolExecutor(1, "hash")
 
 
 class _HashedStream(io.RawIOBase):
-    """A stream that knows size and hash of what was read from it."""
+    """A stream with size and hash of the bytes that were read from it."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.size = 0
@@ -235,7 +235,7 @@ class _HashedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> Any:
-        # Of a standard input that doesn't block, None until more is written.
+        # A standard input that doesn't block gives None until more is written.
         while (size := self._stream.readinto(buffer)) is None:  # type: ignore[attr-defined]
             select.select([self._stream], [], [])
         self.size += size
@@ -275,7 +275,7 @@ def _unpacked_xz(raw: Any) -> Iterator[bytes]:
 
 
 def _zstd(raw: Any, name: str) -> Any:
-    """Return a stream of what a zstd file holds.
+    """Return a stream of the content of a zstd file.
 
     Raises UsageError when neither Python itself (from 3.14 on) nor a package can read it.
     """
@@ -293,7 +293,7 @@ def _zstd(raw: Any, name: str) -> Any:
 
 
 def zstd_errors() -> tuple[type[Exception], ...]:
-    """Return what a decompressor of zstd that is in use may raise."""
+    """Return the exceptions that the decompressor of zstd in use may raise."""
     loaded = []
     for name in ("compression.zstd", "zstandard"):
         loaded.append(sys.modules.get(name))

@@ -31,14 +31,14 @@ _LOG_NAME = re.compile(
     r"|(?:[oe]|rank_?)?\d{1,19}))$|\.tfevents\.[\w.-]{1,99}$",
     re.IGNORECASE,
 )
-"""How the names of logs end before they are packed; any other one may be what a system runs or
-shows.
+"""How the names of logs end before they are packed; a file with any other ending may be one that a
+system runs or shows.
 """
 _RUNS = re.compile(r"\s*(?:#!|<(?:!doctype|html|head|body|script|svg|\?))", re.IGNORECASE)
 
 
 def kinds(folder: Path) -> dict[str, str]:
-    """Return the kind of each file of an unpacked bundle, one of KINDS, or what is wrong with it.
+    """Return the kind of each file of an unpacked bundle, one of KINDS, or the problem with it.
     Nothing is run.
     """
     return {file.relative_to(folder).as_posix(): _kind(file) for file in _files(folder)}

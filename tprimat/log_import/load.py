@@ -1,4 +1,4 @@
-"""Load results and logs alike: what a comparison is made of, without writing anything."""
+"""Load results and logs alike for a comparison, without writing anything."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ def _is_read_as_log(note: Note, logs: Collection[str]) -> bool:
 
 
 def keys(run: Run, *, is_packed: bool) -> set[tuple[object, ...]]:
-    """Return what a run has in common with the result that was made of its log: the steps, and
-    hashes or names.
+    """Return the values that a run shares with the result made from its log: the steps, and hashes
+    or names.
     """
     origins = [frozenset(file.sha256 for file in run.source_files)]
     if is_packed:
@@ -178,9 +178,11 @@ def _load_logs(
     inputs: Inputs,
     beside: Sequence[Loaded] = (),
 ) -> None:
-    """Add the runs of the logs in files and directories, in a directory those beside its results."""
+    """Add the runs of the logs in files and directories, in a directory those next to its
+    results.
+    """
     results = {file.name for file in beside}
-    # What can't be read is a note of whoever reads the logs, if there are no results beside them.
+    # Unreadable logs are noted where the logs are read, if there are no results next to them.
     others = [*names]
     if beside:
         others = [name for name in names if _holds_more(Path(name), results)]
@@ -205,7 +207,7 @@ def _completed(file: Loaded, given: GivenValues) -> Loaded:
 
 
 def _unpacked(path: Path, given: GivenValues, jobs: int | None, inputs: Inputs) -> list[Loaded]:
-    """Return what a bundle holds, under names within it."""
+    """Return the content of a bundle, under names within it."""
     from tprimat.log_import import bundle  # here, since it reads logs
 
     try:

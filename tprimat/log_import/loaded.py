@@ -1,4 +1,4 @@
-"""What was loaded: results and the runs of logs, with the notes on what was not."""
+"""The loaded results and runs of logs, with notes on the files that weren't loaded."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Inputs:
 
     Attributes:
         files: results, and logs with the runs in them, in the order of the names.
-        notes: what was skipped in directories, and what could not be read.
+        notes: on files that were skipped in directories, and on unreadable ones.
         errors: one for each name that could not be read.
         hides: whether names are replaced.
         logs: the names of those files that are logs.
-        unread: the names of logs beside results, with a note for whoever doesn't name them too.
+        unread: the names of logs next to results, with a note for users who don't name them too.
     """
 
     files: list[Loaded] = dataclasses.field(default_factory=list)
@@ -41,7 +41,7 @@ class Inputs:
         return most_severe((status, *(error.status for error in self.errors)))
 
     def hidden(self, file: Loaded, *, are_results: bool = False) -> Loaded:
-        """Return what was loaded with pseudonyms for the machines in its directory, unless names
+        """Return the inputs with pseudonyms for the machines in their directory, unless names
         stay.
         """
         if not self.hides:

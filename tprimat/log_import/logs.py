@@ -41,7 +41,7 @@ def load(
     inputs: Inputs,
     beside: Sequence[Loaded] = (),
 ) -> None:
-    """Add the runs of the logs in files and directories to the inputs; with results beside them,
+    """Add the runs of the logs in files and directories to the inputs; with results next to them,
     only of those logs that no result was read from.
     """
     logs, left_out, errors = sources.log_sources(names, {file.name for file in beside})
@@ -91,8 +91,8 @@ def load(
 
 
 def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[LogSource]:
-    """Return the logs that no result beside them was read from: one of a name, a size and a hash
-    that a result states was.
+    """Return the logs that no result next to them was read from. A result was read from a log if it
+    states its name, size and hash.
     """
     names_and_sizes = set()
     digests = set()
@@ -112,7 +112,7 @@ def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[L
 
 
 def _without_own(logs: list[LogSource], live: Sequence[Loaded]) -> list[LogSource]:
-    """Return the logs that a measurement beside them didn't write."""
+    """Return the logs that weren't written by a measurement whose results are next to them."""
     if not live:
         return logs
     own = set()
@@ -145,7 +145,7 @@ def _digest(path: str) -> str | None:
 
 
 def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> sources.Outcome:
-    """Return what was read from a source, or why nothing was, with other names of files."""
+    """Return the runs of a source, or why there are none, with other names of files."""
     if isinstance(outcome, NotRead):
         return outcome._replace(problem=named(outcome.problem), place=named(outcome.place))
     trainings = []

@@ -51,8 +51,8 @@ def named_files(names: Sequence[str]) -> list[str]:
 
 
 def read_small(path: Path) -> bytes | None:
-    """Return what a small file beside a log holds; None if it can't be read. It is cut after SMALL
-    bytes.
+    """Return the content of a small file next to a log; None if it can't be read. It is cut after
+    SMALL bytes.
     """
     try:
         with files.open_plain(path) as stream:

@@ -1,4 +1,4 @@
-"""Runs of recorders that are still going on, in a directory of results: their journals say how far
+"""Runs of recorders that are still going on, in a directory of results: their journals show how far
 they are.
 """
 
@@ -15,7 +15,7 @@ from tprimat.results.run import Run
 
 
 def journals(folder: Path) -> list[Path]:
-    """Return the journals in a directory of trainings that go on."""
+    """Return the journals of running trainings in a directory."""
     return sorted(
         folder / JOURNALS / name for name in recovery.names(folder) if name.endswith(SUFFIX)
     )

@@ -60,7 +60,7 @@ IN_MEMORY = 1 << 26
 """
 
 MOST_BESIDE = 2000
-"""Files that are read beside a source: each parameter of an MLflow run is one."""
+"""Most files that are read in addition to a source: each parameter of an MLflow run is one."""
 
 STREAMED = 1 << 20
 """Bytes of a file that is read once from its start that are held for its reader."""
@@ -77,9 +77,7 @@ _CODE = re.compile(
     r"\.(?:py|pyc|ipynb|sh|js|ts|c|cc|cpp|cu|h|md|rst|html?|tsv|png|jpe?g|gif|svg|pdf|so|o)$",
     re.IGNORECASE,
 )
-"""Names of files that a directory holds beside logs: left alone there, and read when they are
-named.
-"""
+"""Names of files that a directory has besides logs: ignored there, and read if they are named."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,8 +119,8 @@ def log_sources(
     """Return the log sources in files and directories, in the order of the names, and within a
     directory by path.
 
-    The `known` files are ignored. The second list has what is skipped in directories, the third an
-    error for each name that doesn't exist.
+    The `known` files are ignored. The second list has the files that are skipped in directories,
+    the third an error for each name that doesn't exist.
     """
     sources = {}
     skipped = []
@@ -244,7 +242,7 @@ def _why_no_log(path: Path, head: bytes) -> SkippedFile | None:
         return SkippedFile(name, why, DESCRIPTION)
     if first == b"[" and path.suffix == ".json":
         return SkippedFile(name, "JSON, but not a result or log")
-    # UTF-16 has a NUL in every other byte and says so with its mark.
+    # UTF-16 has a NUL in every other byte and begins with its mark.
     is_utf_16 = head.startswith((b"\xff\xfe", b"\xfe\xff"))
     if not is_utf_16 and (
         head.count(0) > len(head) // 3 or is_binary(head[:200].decode(errors="replace"))

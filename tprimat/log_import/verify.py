@@ -1,5 +1,5 @@
-"""Verify a bundle: recompute the values of its results from its logs, and check what its
-publication needs.
+"""Verify a bundle: recompute the values of its results from its logs, and check the conditions of
+its publication.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ _LARGEST_README = 2 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """A value of a result that is not what the log, or the result's own steps, give.
+    """A value of a result that differs from the one by the log, or by the result's own steps.
 
     Attributes:
         field: such as training_config.global_batch_size, or step_times with its step.
-        place: what it was recomputed from.
+        place: the source of the recomputed value.
     """
 
     field: str
@@ -90,12 +90,12 @@ class VerifiedRun:
 
     Attributes:
         result: the result's file name.
-        number: of the run in it, from 1.
+        number: number of the run in it, from 1.
         log: the log that its steps were read from again; None if the bundle holds none that has it.
         original: whether that log has the hash that the result states: it was packed as it is; None
             without a log.
         values: how many were compared.
-        findings: what is impossible, contradicts itself, or can't be checked.
+        findings: on values that are impossible, contradictory, or can't be checked.
         unsupported: settings and metrics that the log doesn't state, such as a GPU from the command
             line.
         unchecked: what nothing in the log confirms or contradicts.
@@ -120,7 +120,7 @@ class Verification:
         changed: files whose content is not that which the bundle's README.txt lists, or which only
             one of both has.
         private: the secrets and names left in it, by file.
-        foreign: files that are more than data, or that no bundle has, each with what it is.
+        foreign: files that are more than data, or that no bundle has, each with its kind.
         files: the number of files of each kind.
         extra: logs with a run that no result has: it is shown unchecked.
     """
@@ -134,9 +134,9 @@ class Verification:
 
 
 def verify(path: Path) -> Verification:
-    """Read the logs of a bundle again, and compare what they give with its results.
+    """Read the logs of a bundle again, and compare their values with its results.
 
-    Raises UnreadableError for what is no bundle, or holds no results.
+    Raises UnreadableError if it is no bundle, or has no results.
     """
     odd: list[str] = []
     with bundle.unpacked(path, odd) as (folder, _):
@@ -186,8 +186,8 @@ def _read(folder: Path, given: str) -> tuple[list[ImportedRun], list[Run]]:
     """Return the trainings in the logs of a bundle, and all runs in these, with the values of a
     source.given as JSON.
 
-    There are none for values that can't be. What a result was made of lay in one directory or in
-    several, which a bundle doesn't say.
+    There are none for values that can't be recomputed. The logs of a result may have been in one
+    directory or in several: a bundle doesn't show it.
     """
     logs, _, _ = sources.log_sources([*map(str, folder.rglob("logs"))])
     try:
@@ -245,7 +245,7 @@ def _verified(
             compared.append(_top_level(file))
         source = run.source or Source(kind="log")
         claims = list[Difference]()
-        # Which column or part of a line is what, no log says.
+        # No log states the meaning of its columns or the parts of a line.
         mapping = {key: text for key, text in source.given.items() if key in mapped.STATED}
         log = bare = _log_of(run, logs(_as_json(mapping)))
         original = None
@@ -267,8 +267,8 @@ def _verified(
         findings = _findings(run, summary)
         if log is not None:
             findings += _findings_of_log(run, log, tuple(findings))
-        # A result of schema 1 says which values the user set, not to what. A directory may have
-        # named the model, and a copy has none.
+        # A result of schema 1 states which values the user set, but not the values. The model may
+        # have been in the name of a directory, which a copy doesn't have.
         is_named = original is False and log and log.model_config.num_layers
         of_user = set(map(_place, source.overrides))
         if is_named:
@@ -332,7 +332,7 @@ def _with_steps(
         *_fields("steady", stated, summary.steady.known(), "its steps"),
     ]
     mean = summary.performance.avg_step_time_seconds
-    # Of several runs each has a console; another version may cut other steps, and three decimals
+    # Each of several runs has a console; another version may cut other steps, and three decimals
     # are printed.
     if run.is_live and mean and consoles and mean < 0.99 * min(consoles) - 0.001:
         compared.append(Difference("mean step time", mean, min(consoles), "its console"))
@@ -340,7 +340,7 @@ def _with_steps(
 
 
 def _findings_of_log(run: Run, log: Run, findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield what the log of a run tells, and these findings on the run itself don't."""
+    """Yield the findings on the log of a run that aren't among these findings on the run itself."""
     lost = {note.code for note in log.notes} - {note.code for note in run.notes}
     lost &= OBSERVED
     if lost and not run.ending:
@@ -360,7 +360,9 @@ def _is_unstamped(log: Run) -> bool:
 
 
 def _findings(run: Run, summary: Summary) -> list[Finding]:
-    """Return what is impossible in a run, contradicts itself, or can't be checked."""
+    """Return findings on values of a run that are impossible, contradictory, or can't be
+    checked.
+    """
     every = physics.findings(run, summary)
     findings = []
     for finding in every:
@@ -377,7 +379,7 @@ def _findings(run: Run, summary: Summary) -> list[Finding]:
 def _confirms_times(log: Run) -> bool:
     """Return whether the time between the stamps of a log is that of its steps.
 
-    Lines that a buffer wrote at the end have one stamp, which says nothing. A log without stamps
+    Lines that a buffer wrote at the end have one stamp, which is no evidence. A log without stamps
     has no timeline.
     """
     spans = []
@@ -406,9 +408,7 @@ def _confirms_times(log: Run) -> bool:
 
 
 def _top_level(file: ResultFile) -> Difference | None:
-    """Compare what stands at the top level, for readers that know nothing of `runs`, with the
-    runs.
-    """
+    """Compare the values at the top level, for readers that don't know `runs`, with the runs."""
 
     def values(run: ResultFile | RecordedRepetition) -> list[object]:
         # Each has its own warnings too.
@@ -422,9 +422,7 @@ def _top_level(file: ResultFile) -> Difference | None:
 
 
 def _log_of(run: Run, logs: Sequence[Run]) -> Run | None:
-    """Return what was read from the log of a run: the training most like it of those in logs of its
-    name.
-    """
+    """Return the training from the log of a run: the most similar one in the logs with its name."""
     same = [log for log in logs if bundle_names.log_names(run) & bundle_names.log_names(log)]
     return min(
         same, key=lambda log: sum(value is not None for value in _with_log(run, log)), default=None
@@ -458,7 +456,7 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
         # Two names of one model; what else it states is compared.
         stored["run.model"] = log.model
     if run.ending is None:
-        # Of schema 1. Its status, which is compared, says it.
+        # A field of schema 1. The status, which is compared, shows it.
         for key in [*stated]:
             if key.startswith(("ending.", "run.notes")):
                 del stated[key]
@@ -477,7 +475,7 @@ def _with_log(run: Run, log: Run, *, original: bool = True) -> Iterator[Differen
         if isinstance(values, tuple) and isinstance(again, tuple):
             series[field] = values, again
         elif key != "scaling_factor":
-            # That is beside the log, and not in the bundle.
+            # That file is next to the log, and not in the bundle.
             yield _compared(field, values, again, name)
     places = {step: index for index, step in enumerate(log.steps)}
     for index, step in enumerate(run.steps):
@@ -533,7 +531,7 @@ def _short(value: object, other: object) -> object:
 
 
 def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
-    """Yield what the user stated although the log, as it is read without that, says something else.
+    """Yield the values that the user stated although the log, read without them, states others.
 
     What needed --override is among the overrides of the log as it is read with it; a model's name
     may not need it.
@@ -547,7 +545,7 @@ def _claimed(run: Run, bare: Run, log: Run) -> Iterator[Difference]:
 
 
 def _place(option: str) -> str:
-    """Return where a result has what the user stated."""
+    """Return the places in a result with values that the user stated."""
     return _PLACES.get(option, f"training_config.{option}")
 
 

@@ -21,7 +21,7 @@ from tprimat.results.fields import FieldValues, known_items
 from tprimat.units import GB
 
 Values = Mapping[str, Any]
-"""What a library or a program of AMD says, by name."""
+"""Values of a library or a program of AMD, by name."""
 
 SOURCES = "amdsmi, the driver's files and amd-smi"
 """Where GPUs are read, in words."""
@@ -236,8 +236,8 @@ def _counted(before: Values, after: Values, name: str) -> float | None:
 
 
 def _first_number(values: Values, *names: str) -> float | None:
-    """Return the first of these that is a number: what the firmware doesn't state is "N/A", or all
-    ones.
+    """Return the first of these that is a number: a value that the firmware doesn't state is "N/A",
+    or all ones.
     """
     for name in names:
         value = values.get(name)
@@ -272,7 +272,7 @@ _FILES: Mapping[str, tuple[float, str]] = {
     "power_max_w": (1e-6, "hwmon/{}/power1_cap_max"),
     "clock_mhz": (1e-6, "hwmon/{}/freq1_input"),
     "utilisation_percent": (1.0, "gpu_busy_percent"),
-    # The first is an average, if the driver has one; the second what is drawn now.
+    # The first is an average, if the driver has one; the second is the present power.
     "power_w": (1e-6, "hwmon/{0}/power1_average hwmon/{0}/power1_input"),
     "energy_j": (1e-6, "hwmon/{}/energy1_input"),
     "temperature_c": (1e-3, "hwmon/{0}/temp2_input hwmon/{0}/temp1_input"),
@@ -381,7 +381,7 @@ def _amd_smi_states(host: Host) -> Iterator[GpuState]:
 
 
 def _printed(value: Any, path: str) -> Any:
-    """Return what is at a path in an object of JSON; None for nothing."""
+    """Return the value at a path in an object of JSON; None if there is none."""
     for name in path.split():
         value = _mapping(value).get(name)
     return value
@@ -398,7 +398,7 @@ def _rows(text: str | None) -> list[Values]:
 
 
 def _amount(value: Any) -> float | None:
-    """Return a number of amd-smi's JSON, bare or with its unit beside it."""
+    """Return a number of amd-smi's JSON, bare or with its unit."""
     return _first_number({"value": _mapping(value).get("value", value)}, "value")
 
 
@@ -471,7 +471,7 @@ def _json(text: str | None) -> Any:
 
 
 def _mapping(value: Any) -> Values:
-    """Return an object of JSON; an empty one for what is none."""
+    """Return an object of JSON; an empty one if the value is none."""
     if isinstance(value, Mapping):
         return value
     return {}

@@ -25,8 +25,8 @@ Readings = dict[str, float]
 """What each of several counters or programs has, by name."""
 
 SCAN_SHARE = 0.002
-"""Of one CPU's time: so much may it cost to find out which process used the CPUs. 100 processes
-take some 6 ms.
+"""Share of one CPU's time that may be spent on finding out which process used the CPUs. 100
+processes take some 6 ms.
 """
 
 MOST_PROGRAMS = 16
@@ -42,14 +42,14 @@ class CpuState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         total_s, busy_s, stolen_s: time of all of them; in use; taken by the hypervisor.
-        own_s: used by the training and by what it starts; None in readings that don't look at
-            processes.
+        own_s: time used by the training and its child processes; None in readings that don't look
+            at processes.
         programs: used since the first reading by the processes of others that used most, by name
             and number.
         stalled_s: time in which tasks waited for cpu, memory or io, on the whole machine.
         held_back_s: time in which the control group had used up its quota.
-        energy_j, energy_range_j: of each package and its memory, and where the counter starts
-            again.
+        energy_j, energy_range_j: counters of each package and its memory, and the values at which
+            they start again.
     """
 
     total_s: float = 0.0

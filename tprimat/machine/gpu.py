@@ -28,8 +28,8 @@ class Device:
 
     Attributes:
         partition: which part of a GPU it is (MIG slice, CPX partition, …); None for a whole one.
-        id: what tells it from all others, as GpuState.id does; empty if torch doesn't state it.
-        memory_held_gb: what others held when this was read.
+        id: unique identifier, as in GpuState.id; empty if torch doesn't state it.
+        memory_held_gb: memory in use by others when this was read, GB; None if unknown.
         is_integrated: whether its memory is the system's and its driver states nothing of it (GB10,
             Jetson).
     """
@@ -49,7 +49,7 @@ class GpuState(Fixed, frozen=True, omit_defaults=True):
         memory_used_gb: by all processes.
         power_cap_w, power_default_w, power_max_w: the cap that holds now, the factory's, and the
             highest that may be set.
-        clock_mhz, clock_max_mhz: of the compute units, now and at most.
+        clock_mhz, clock_max_mhz: clock of the compute units, now and at most.
         partitioned: whether it is cut into parts (MIG).
         id: the UUID without GPU- (NVIDIA) or the PCI address (AMD); lower case.
         utilisation_percent: share of the time in which at least one kernel ran, as the vendor
@@ -64,7 +64,7 @@ class GpuState(Fixed, frozen=True, omit_defaults=True):
         ecc_corrected, ecc_uncorrected, retired_pages, pcie_replays, link_errors: counters.
         pcie_width, pcie_width_max: lanes.
         xids: NVIDIA's codes of errors since the last reading.
-        pids: processes that compute on it; None if the driver doesn't tell.
+        pids: processes that compute on it; None if the driver doesn't report them.
     """
 
     index: int
@@ -114,7 +114,7 @@ class GpuProcess:
         pid: its number; in a container it may mean another process.
         gpu: the vendor's number of the GPU.
         gpu_id: the GpuState.id of the GPU.
-        user, command: of the process that has this number here.
+        user, command: those of the process that has this number here.
         started: its start time, seconds since the epoch, to recognize a reused number.
     """
 
@@ -155,7 +155,7 @@ class VendorLibrary:
         self.ask(self.stop)
 
     def ask(self, function: str, *arguments: Any) -> Any:
-        """Return the library's answer; None if it can't or may not tell."""
+        """Return the library's answer; None if it has none or refuses it."""
         if self.module is None or None in arguments:
             return None
         try:

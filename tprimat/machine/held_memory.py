@@ -35,8 +35,8 @@ memory that it shares with the GPU, as a share.
 """
 
 VARIABLE = "TPRIMAT_MEMORY_HELD"
-"""The environment variable with what others hold of each GPU, GB by `index:id`, null for unknown:
-from the process that starts a training to the training.
+"""The environment variable by which the process that starts a training passes the memory of each
+GPU that others hold to the training: GB by `index:id`, null if unknown.
 """
 
 _READ: Figures = {}
@@ -44,14 +44,15 @@ _READ: Figures = {}
 """
 
 OWN_CONTEXT_GB = 1.0
-"""What this process's own context may take, GB: some 0.3 to 0.8 on today's GPUs. If only torch
-states what is in use, less than this can't be distinguished from it."""
+"""Memory that this process's own context may take, GB: some 0.3 to 0.8 on today's GPUs. If only
+torch states the memory in use, less than this can't be distinguished from the context.
+"""
 
 
 def with_held_memory(
     torch: Any, platform: Platform, devices: Sequence[Device], host: Host
 ) -> tuple[tuple[Device, ...], list[Note]]:
-    """Return the devices with what others hold of their memory, and a note on what is unknown.
+    """Return the devices with the memory that others hold, and notes on unknown values.
 
     What the process that started this one has read holds. Else the vendor's own values are best,
     read before this process has a context: all of it then belongs to others (or to the driver).
@@ -76,7 +77,7 @@ def with_held_memory(
         vendor = nvidia if platform == "nvd" else amd
         used_gb = {state.id: state.memory_used_gb for state in vendor.states(host)}
     own_gb = _own_gb(host) if in_use and platform == "nvd" else {}
-    # Partitions of one card share its address: what is in use is then the whole card's.
+    # Partitions of one card share its address: the memory in use is then that of the whole card.
     sharing = collections.Counter(device.id for device in read)
 
     def held_of(device: Device) -> float | None:
@@ -119,8 +120,8 @@ def _own_gb(host: Host) -> dict[str | None, float | None]:
 
 
 def _held_of_shared(reserved: int) -> float:
-    """Return what others hold of memory that CPU and GPU share, GB; torch has reserved so many
-    bytes of it.
+    """Return the memory, shared by CPU and GPU, that others hold, GB; torch has reserved a number
+    of its bytes.
     """
     ours = int(psutil.Process().memory_info().rss) + reserved
     return max(0.0, hosts.memory_gb() - (hosts.available_bytes() + ours) / GB)
@@ -134,7 +135,9 @@ def handed_over() -> dict[str, str]:
 
 
 def most_held_gb(devices: Sequence[Device]) -> float | None:
-    """Return what others hold of the fullest device, GB; None if it is known of none."""
+    """Return the memory that others hold on the fullest device, GB; None if it is unknown for
+    all.
+    """
     held = known_values(device.memory_held_gb for device in devices)
     if held:
         return round_figure(max(held))

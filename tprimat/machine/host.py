@@ -50,7 +50,9 @@ CPU_INSTRUCTIONS = (
 """Instruction sets that affect training, as Linux names them in /proc/cpuinfo."""
 
 EMULATED = "TPRIMAT_EMULATED"
-"""Set to 1 by whoever simulates a device. Times mean nothing then, and no comparison shows them."""
+"""Set to 1 by a program that simulates a device. Times are invalid then, and no comparison shows
+them.
+"""
 
 _SETTING = re.compile(
     r"(PYTORCH|TORCH|TORCHINDUCTOR|TORCHDYNAMO|ATEN|NVTE|NCCL|RCCL|UCX|NVSHMEM|CUBLAS|CUBLASLT|CUDNN|TRITON|OMP|GOMP|KMP"
@@ -72,7 +74,7 @@ def is_emulated() -> bool:
 
 
 def run_bounded(argv: Sequence[str]) -> str | None:
-    """Return what a command prints, or None if it is missing, fails, or takes longer than
+    """Return the output of a command, or None if it is missing, fails, or takes longer than
     COMMAND_SECONDS.
     """
     try:
@@ -205,19 +207,19 @@ def memory_gb() -> float:
 
 
 def available_bytes() -> int:
-    """Return what programs could have of the machine's memory now, with what the page cache would
-    give back.
+    """Return the memory of the machine that programs could get now, including the page cache,
+    bytes.
     """
     return int(psutil.virtual_memory().available)
 
 
 def memory_limit_gb(host: Host) -> float | None:
-    """Return what the control group (a container, a Slurm job) may use, GB of 10⁹ bytes; None if
-    unbounded.
+    """Return the memory that the control group (a container, a Slurm job) may use, GB of 10⁹ bytes;
+    None if unbounded.
     """
     levels = control_groups(host, "memory", "memory.max", "memory.limit_in_bytes")
     limit = min((int(word) for words in levels for word in words if word.isdigit()), default=None)
-    # The first version of control groups says "unbounded" with a number near 2⁶³.
+    # The first version of control groups states "unbounded" as a number near 2⁶³.
     if limit is not None and limit / GB < memory_gb():
         return limit / GB
     return None
@@ -307,7 +309,7 @@ def commit(host: Host, repository: Path) -> str | None:
 
 
 def numa_balancing(host: Host) -> bool | None:
-    """Return whether Linux moves memory between NUMA nodes on its own; None if it doesn't say."""
+    """Return whether Linux moves memory between NUMA nodes on its own; None if unknown."""
     text = (host.read("/proc/sys/kernel/numa_balancing") or "").strip()
     if text.isdigit():
         return text != "0"
@@ -325,7 +327,7 @@ def settings(environ: Environ) -> dict[str, str]:
 
 
 def _stated(pattern: str, text: str | None) -> str | None:
-    """Return what a line of a system's file or tool states."""
+    """Return the value in a line of a system's file or tool."""
     match = re.search(pattern, text or "", re.MULTILINE)
     if match:
         return match[1].strip()

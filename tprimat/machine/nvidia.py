@@ -174,7 +174,7 @@ def _handles(nvml: VendorLibrary) -> list[Any]:
 
 
 def _state(nvml: VendorLibrary, index: int, handle: Any) -> GpuState:
-    # Version 2 counts what the driver reserves apart, as nvidia-smi does.
+    # Version 2 counts the driver's reserve separately, as nvidia-smi does.
     version = getattr(nvml.module, "nvmlMemory_v2", None)
     memory = nvml.ask("nvmlDeviceGetMemoryInfo", handle, version) or nvml.ask(
         "nvmlDeviceGetMemoryInfo", handle

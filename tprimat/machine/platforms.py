@@ -1,8 +1,7 @@
 """Detect the platform (CUDA, ROCm or CPU), the devices, and memory held by others.
 
-Never fails: what is unknown is None, with a reason among the notes. Leaves no CUDA context
-behind if the vendor's library or tool answers: the process that only starts runs takes no memory
-from them.
+Never fails: what is unknown is None, with a reason among the notes. Creates no CUDA context if the
+vendor's library or tool answers: the process that only starts runs takes no memory from them.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ class Machine:
         gpu_info: the first device and how many there are; without a GPU, the CPU.
         devices: the GPUs; empty without any.
         notes: doubtful or unknown facts, and why.
-        unusable_gpu: why torch can't train on a GPU that is here and that nobody has hidden; None
-            for no such GPU.
+        unusable_gpu: why torch can't train on a GPU that is here and not hidden; None without such
+            a GPU.
     """
 
     platform: Platform
@@ -113,7 +112,7 @@ def states(host: Host) -> tuple[GpuState, ...]:
 
 
 def refreshed(machine: Machine, host: Host | None = None) -> Machine:
-    """Return the machine with what others hold of its GPUs' memory now."""
+    """Return the machine with the memory of its GPUs that others hold now."""
     torch = None
     if machine.devices:
         torch, _ = torch_build.import_torch()
@@ -302,7 +301,7 @@ def _without_torch(host: Host, notes: list[Note]) -> Machine:
 
 
 def cpu_info(host: Host, pytorch_version: str | None) -> GpuInfo:
-    """Return what a training on the CPU reports as its device."""
+    """Return the device that a training on the CPU reports."""
     return GpuInfo(
         device_name=hosts.cpu_name(host),
         device_count=1,

@@ -165,7 +165,7 @@ class ProcessGroup:
         if not hasattr(os, "killpg"):
             self._process.kill() if name == "SIGKILL" else self._process.terminate()
             return
-        # macOS refuses permission where Linux says that nobody is left.
+        # macOS refuses permission where Linux reports that no process is left.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, getattr(signal, name))
 

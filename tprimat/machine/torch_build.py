@@ -66,7 +66,7 @@ def _stated(path: Path) -> dict[str, str | None]:
 
 def stack_of(torch: Any) -> SoftwareStack:
     """Return cuda, rocm or cpu: what this torch was built for."""
-    # A ROCm build answers to torch.cuda as well; only torch.version tells them apart.
+    # A ROCm build has torch.cuda as well; only torch.version distinguishes the two.
     if getattr(torch.version, "hip", None):
         return "rocm"
     if getattr(torch.version, "cuda", None):
@@ -114,8 +114,8 @@ def device_of(
 
 
 def memory_info(cuda: Any, device: Any) -> tuple[int, int]:
-    """Return free and total memory of a device, bytes, by torch.cuda; what the page cache would
-    give back is free.
+    """Return free and total memory of a device, bytes, by torch.cuda; the page cache counts as
+    free.
     """
     free, total = cuda.mem_get_info(device)
     if getattr(cuda.get_device_properties(device), "is_integrated", False):

@@ -2,7 +2,7 @@
 the job.
 
 Slurm may requeue a job, after a preemption or the failure of a node. The next attempt is the same
-session: its complete runs stand, the interrupted one stays as that, and what is missing is run.
+session: its complete runs stand, the interrupted one stays so, and the missing ones are run.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class Training(msgspec.Struct, frozen=True):
     """A training that a job has begun.
 
     Attributes:
-        request: its arguments, without what the framework's own kind of request adds.
+        request: its arguments, without those that the framework's own kind of request adds.
         logged: whether its log makes the result.
-        digest: of the requested configuration, as its result states it.
+        digest: digest of the requested configuration, as its result states it.
         tuning: how the configuration was chosen; None if it wasn't.
     """
 

@@ -102,7 +102,7 @@ def _steps(runs: Sequence[tuple[Run, Summary]]) -> str:
 def _beside_calculated(
     comparison: Comparison, request: Request, system: SystemResult
 ) -> str | None:
-    """Return the MFU of a system beside the calculated one; None if either is unknown."""
+    """Return the MFU of a system with the calculated one; None if either is unknown."""
     gpu = gpus.match(system.run.gpu_info).gpu
     if gpu is None:
         return None

@@ -1,4 +1,6 @@
-"""Diagnosis of this machine: what it has, what can run, and how to get what is missing."""
+"""Diagnosis of this machine: its parts, the frameworks that can run, and how to get missing
+ones.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ REPORTS = {
     "scipy": "intervals",
     "openpyxl": "trace reports as workbooks",
 }
-"""Packages of the analysis tier, and what they are for."""
+"""Packages of the analysis tier, and their purposes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Diagnosis:
         cannot_train: the others, with the reason and the command.
         missing: other missing packages, each with its purpose and the command.
         doubts: warnings of what will weaken a measurement made now.
-        analyses_only: whether it has neither a GPU nor torch, so that nobody means to train there.
+        analyses_only: whether it has neither a GPU nor torch, so that it isn't meant for training.
     """
 
     facts: dict[str, str]
@@ -53,8 +55,8 @@ class Diagnosis:
 
 
 def diagnose(output: Path, host: Host | None = None, machine: Machine | None = None) -> Diagnosis:
-    """Examine the machine, or a host and what a training would find there; and the disk that holds
-    the output.
+    """Examine the machine, or a given host as a training would see it; and the disk that holds the
+    output.
     """
     host = host or Host()
     machine = machine or platforms.detect(host=host)

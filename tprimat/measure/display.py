@@ -15,7 +15,7 @@ from tprimat.catalog import gpus
 from tprimat.console import Verbosity
 from tprimat.frameworks import defaults, roofline, scales
 from tprimat.frameworks.loops import recipe
-from tprimat.frameworks.request import DEFAULT, EMBEDDED, Request, RequestedConfig
+from tprimat.frameworks.request import BUILT_IN_CHOICES, DEFAULT, Request, RequestedConfig
 from tprimat.machine.platforms import Machine
 from tprimat.measure.output import OnLine, OnMessage
 from tprimat.measure.plan import Plan, device_of
@@ -34,7 +34,7 @@ LONGEST_LINE = 76
 _WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\S)+""")
 
 NARROWEST_BAR = 10
-"""Columns of the bar that moves; the text beside it gives way."""
+"""Columns of the bar that moves; the text next to it is shortened."""
 
 
 def show(plan: Plan, results: Sequence[Path]) -> None:
@@ -167,7 +167,7 @@ def note_smoke_test(plan: Plan, steps: int) -> None:
 
 
 def shows_lines(plan: Plan) -> bool:
-    """Return whether what the runs print is shown, instead of a line for each of them."""
+    """Return whether the output of the runs is shown, instead of a line for each of them."""
     if console.verbosity() is Verbosity.VERBOSE:
         return True
     if plan.training_lines is None:
@@ -224,8 +224,8 @@ def following(
 
 
 def pace_of(message: Step, request: Request, room: int, left_s: float) -> str:
-    """Return the text beside the bar: as much as there is room for, in columns, without what
-    matters least.
+    """Return the text next to the bar: as much as fits into the columns, without the least
+    important parts.
     """
     parts = []
     if message.average:
@@ -249,8 +249,8 @@ def pace_of(message: Step, request: Request, room: int, left_s: float) -> str:
 
 
 def time_left(message: Step, limit_s: float | None) -> float:
-    """Return how long a training will go on, at its mean pace so far and at most to its time limit.
-    Units: s.
+    """Return how long a training will continue, at its mean pace so far and at most to its time
+    limit. Units: s.
     """
     average = message.average or 0.0
     left = (message.max_steps - message.step) * average
@@ -274,13 +274,13 @@ def outcome(title: str, run: Run, summary: Summary, left_s: float = 0.0) -> str:
 
 
 def figures(rows: Sequence[tuple[str, str]]) -> None:
-    """Print what a training reached beyond the closing table."""
+    """Print the results of a training beyond the closing table."""
     if rows:
         console.info("\n" + "\n".join(console.table(rows)))
 
 
 def comparison_of(output_dir: Path) -> str:
-    """Return the command that compares what a directory holds."""
+    """Return the command that compares the results in a directory."""
     folder = short_path(Path.cwd() / output_dir)
     words = ["python3", "compare_results.py"]
     if folder != Path("output"):
@@ -302,15 +302,15 @@ def print_table(rows: Sequence[Mapping[str, str]]) -> None:
 
 
 def _settings(plan: Plan, request: Request) -> Iterator[tuple[Setting, object, str]]:
-    """Yield what a user can choose of a training, its value, and where that is from; nothing if
-    nobody knows.
+    """Yield each setting of a training, its value, and where that is from; nothing if the origins
+    are unknown.
     """
     if request.origins is None:
         return
     takes_all = plan.framework_of(request).embedded
     for row in SETTINGS:
         is_known = row.field and row.request in RequestedConfig.DEFAULTS
-        if not is_known or (row.request in EMBEDDED and not takes_all):
+        if not is_known or (row.request in BUILT_IN_CHOICES and not takes_all):
             continue
         value = getattr(request, row.request, None)
         if row.request == "micro_batch_size" and request.finds_micro_batch:

@@ -17,7 +17,7 @@ OnMessage = Callable[[progress.Message], None]
 
 TAIL_LINES = 12
 LOG_CHARACTERS = 256 << 20
-"""From here on the log takes no more; what is printed last is added at its end."""
+"""The log takes no more text from this size on; the last output is added at its end."""
 
 LAST_LINES = 1000
 LONGEST_LINE = 1 << 16
@@ -32,7 +32,7 @@ class Output:
     """Reader of a child's output streams.
 
     Args:
-        streams: each with what is called with its lines, or None.
+        streams: each with a function that is called with its lines, or None.
         log: takes all of it up to `limit` characters; unbuffered, as what a full disk refuses must
             not come back at its closing.
 

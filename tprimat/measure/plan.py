@@ -50,22 +50,22 @@ class Plan:
     Attributes:
         requests: one for each configuration, in the order of the models and precisions.
         output_dir: directory of results and logs, as the user named it.
-        runs: of each configuration.
+        runs: number of runs of each configuration.
         bundle: file for results and logs together; None for none.
         limit_s: seconds after which a training is stopped; None to derive it from the request's
             time limit.
         stops_at_failure: whether nothing more is run after a training that failed.
         tuning: how the configuration was chosen that --config brings; None if it wasn't.
-        arguments: of the command, which the results keep so that it can be repeated; None for
-            another command's.
+        arguments: those of the command, which the results keep so that it can be repeated; None for
+            another command.
         advice: warning for too short runs; None for the default one.
-        resumes: whether what the output directory holds of it isn't run again, except what was
-            interrupted.
+        resumes: whether runs with a result in the output directory aren't repeated, except
+            interrupted ones.
         retries_failed: whether what failed is run again then.
         keeps_failures: whether a training that failed before it could write a result leaves one all
             the same.
-        training_lines: whether what the runs print is shown; None: where no progress bar can be
-            drawn.
+        training_lines: whether the output of the runs is shown; None to show it if no progress bar
+            can be drawn.
     """
 
     frameworks: tuple[Framework, ...]
@@ -93,8 +93,8 @@ class Plan:
         )
 
     def name_of(self, request: Request) -> str:
-        """Return what messages call a request: with its label if nothing else tells it from
-        another.
+        """Return the name of a request in messages: with its label if nothing else distinguishes it
+        from another.
         """
         name = self._usual_name(request)
         alike = [request for request in self.requests if self._usual_name(request) == name]
@@ -140,8 +140,8 @@ def device_of(machine: Machine) -> Device:
         limits = (gpu.total_memory_gb, memory_limit_gb(Host()))
         memory = min((limit * GB for limit in limits if limit is not None), default=None)
         return Device("cpu", machine.environment.cpu_threads or 1, memory)
-    # If the GPUs differ, the smallest bounds what each of them can hold, and the fullest what is
-    # free.
+    # If the GPUs differ, the smallest one limits the memory of each, and the fullest one the free
+    # memory.
     sizes = [
         (device.info.total_memory_gb, device.memory_held_gb or 0.0) for device in machine.devices
     ] or [(gpu.total_memory_gb, 0.0)]
@@ -165,8 +165,8 @@ def plan_for(
     notes: Iterable[str],
     **settings: Any,
 ) -> Plan:
-    """Return the plan of a command on this platform: its requests, what its options say of a
-    session, and settings.
+    """Return the plan of a command on this platform: its requests, the options of its session, and
+    settings.
     """
     cooldown_s = options.cooldown
     if cooldown_s is None:
@@ -184,8 +184,8 @@ def plan_for(
 
 
 def plan_of(options: BenchmarkOptions, framework: Framework, machine: Machine) -> Plan:
-    """Return what the options of `benchmark` mean for a framework. Raises UsageError for what it
-    can't do.
+    """Return the plan that the options of `benchmark` give for a framework. Raises UsageError if it
+    doesn't support one.
     """
     if machine.unusable_gpu and framework.on_cpu:
         raise UsageError(
@@ -201,7 +201,7 @@ def plan_of(options: BenchmarkOptions, framework: Framework, machine: Machine) -
     resolved = _resolved(options, framework, device, names, requested)
     trained = {request.scale for request, _ in resolved}
     if len(trained) > 1 and requested.shape is None:
-        # What one model has room for says little if the others need less of it.
+        # The memory that suffices for one model is no limit if the others need less.
         smallest = _smallest(trained)
         for request, about_request in resolved:
             if request.scale == smallest:
@@ -236,9 +236,7 @@ def _resolved(
     names: Sequence[str],
     requested: RequestedConfig,
 ) -> list[tuple[Request, tuple[str, ...]]]:
-    """Return the request of each model, precision and micro-batch, with what is to be noted of
-    it.
-    """
+    """Return the request of each model, precision and micro-batch, with notes on it."""
     node = this_node(options)
     output_dir = Path.cwd() / options.output_dir
     resolved = []
@@ -273,7 +271,7 @@ def this_node(options: BenchmarkOptions) -> Node | None:
     """Return which machine of several this is; None for one, and where torchrun has started the
     processes.
 
-    Raises UsageError if the environment doesn't say so.
+    Raises UsageError if the environment doesn't state it.
     """
     if (options.num_nodes or 1) == 1 or under_torchrun():
         return None
@@ -281,8 +279,7 @@ def this_node(options: BenchmarkOptions) -> Node | None:
 
 
 def choose_framework(options: BenchmarkOptions, machine: Machine) -> Framework:
-    """Return the framework that the options name, or the one that trains what they request on this
-    machine.
+    """Return the framework in the options, or the one that can run their request on this machine.
 
     Raises UsageError if it can't run here.
     """
@@ -374,7 +371,7 @@ def given_options(options: BenchmarkOptions) -> FieldValues:
     """
     names = RequestedConfig.DEFAULTS.keys() & vars(options).keys()
     given = {name: getattr(options, name) for name in sorted(names - {"precision"})}
-    # Of several micro-batches each makes a request of its own.
+    # Each of several micro-batches makes a request of its own.
     given |= {
         "eager": options.eager or None,
         "micro_batch_size": (options.micro_batch_size or (None,))[0],

@@ -41,7 +41,7 @@ CPU.
 
 CHUNK = 1 << 24
 SPARE_SHARE = 0.1
-"""Of the free space: a preflight writes no larger file than that."""
+"""Share of the free space that the file of a preflight may take at most."""
 
 
 def measure(machine: Machine, processes: int, output_dir: Path, *, quick: bool) -> PreflightFile:
@@ -87,7 +87,7 @@ def check_torch() -> None:
 def _start(
     platform: Platform, processes: int, output_dir: Path, *, quick: bool, limit_s: float
 ) -> Measured:
-    """Start the processes and return what they wrote."""
+    """Start the processes and return their measurements."""
     log = output_dir / "logs" / f"preflight_{datetime.datetime.now():%Y%m%d_%H%M%S_%f}.log"
     with tempfile.TemporaryDirectory(prefix="tensorprimat-") as folder:
         result = Path(folder, "measured.json")

@@ -111,7 +111,7 @@ def _count_signals() -> Iterator[list[int]]:
 
 
 class _Child:
-    """A running command, what it prints, and its end."""
+    """A running command, its output, and its end."""
 
     def __init__(self, group: ProcessGroup, output: Output, grace_s: float) -> None:
         self._group = group

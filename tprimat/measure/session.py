@@ -45,7 +45,7 @@ from tprimat.store.store import StoredRun
 from tprimat.text import counted, plain, runnable
 
 MOST_EVENTS = 3
-"""Of a run that are printed; all are in its result."""
+"""Most events of a run that are printed; all are in its result."""
 
 START_SECONDS = 900.0
 """What a training may take beyond twice its time limit before it is taken for hung: importing
@@ -57,15 +57,15 @@ KILLING = tuple(getattr(signal, name, None) for name in ("SIGINT", "SIGTERM", "S
 
 @dataclasses.dataclass
 class _Training:
-    """One training of a session, and what is heard of it while it runs.
+    """One training of a session, and the information on it while it runs.
 
     Attributes:
-        index, request: of the session's requests.
-        title: what the user sees of it.
-        log: the file with what it prints.
-        saved: the results that it says it wrote.
+        index, request: one of the session's requests, and its position.
+        title: its name for the user.
+        log: the file with its output.
+        saved: the results that it reports to have written.
         is_stopped: whether the session ends it after the last step that was heard of.
-        cut: its time limit, once that ends it; only where the log is all that tells its steps.
+        cut: its time limit, s, once that ends it; only if its steps are known from the log alone.
     """
 
     index: int
@@ -105,8 +105,9 @@ class Session:
         files: result files, each once, in the order in which they were first written.
         failures: runs that ended in any other way than by their last step.
         interrupted: whether the user has ended it.
-        status: of the process that trained last, as a shell says it; TRAINING_FAILED if that ended
-            well and left no complete run, INTERRUPTED if the user ended the session after it.
+        status: exit status of the process that trained last, as a shell gives it; TRAINING_FAILED
+            if that ended well and left no complete run, INTERRUPTED if the user ended the session
+            after it.
     """
 
     def __init__(
@@ -131,8 +132,8 @@ class Session:
         self._durations: list[float] = []
 
     def is_ready(self) -> bool:
-        """Return whether the frameworks' checks find nothing that a training would fail on; print
-        what they find.
+        """Return whether the frameworks' checks find no reason for a training to fail; print their
+        findings.
         """
         errors = []
         warnings: list[str] = []
@@ -151,8 +152,8 @@ class Session:
         return not errors
 
     def run(self) -> None:
-        """Run one training after the other. Raises UsageError if results or what they need can't be
-        written.
+        """Run one training after the other. Raises UsageError if results or the files for them
+        can't be written.
         """
         for index, request in enumerate(self._requests):
             if request.platform != "cpu":
@@ -268,8 +269,8 @@ class Session:
         console.info(f"Next:    {command}")
 
     def _earlier(self) -> list[StoredRun]:
-        """Return the runs of earlier attempts of this job; one node makes results of what they
-        left.
+        """Return the runs of earlier attempts of this job; one node makes results of their
+        files.
         """
         if not attempt.is_another(os.environ):
             return []
@@ -472,7 +473,7 @@ class Session:
             interrupted=child.interrupted, overdue=child.overdue, limit_s=limit_s
         )
         if launcher.logged and why is not None:
-            # The log itself can't know, and is what the result is made of.
+            # The result is made from the log, which doesn't show it.
             with contextlib.suppress(OSError), log.open("a", encoding="utf-8") as file:
                 file.write(f"ERROR: TensorPrimat: {why}\n")
         return child
@@ -505,8 +506,8 @@ class Session:
         return summary
 
     def _variables(self, index: int) -> dict[str, str]:
-        """Return what tells a run, by its environment, the fields of its result that only the
-        command knows.
+        """Return the environment by which a run gets the fields of its result that only the command
+        knows.
         """
         stated = Known(self._digests[index], self._plan.tuning, self._plan.arguments)
         return {
@@ -524,7 +525,7 @@ class Session:
         self._keep(index, run, store.save(run, request.output_dir).path)
 
     def _judge_complete(self, training: _Training, path: Path, child: ProcessResult) -> None:
-        """Say what is wrong all the same with a training whose result is complete."""
+        """Print the problem of a training that failed although its result is complete."""
         output_dir = training.request.output_dir
         if output_dir.resolve() not in path.resolve().parents:
             # What was asked for is not where it was asked for.
@@ -543,8 +544,8 @@ class Session:
             self.failures += self._plan.stops_at_failure
 
     def _rest_s(self, seconds: float) -> float:
-        """Return how long the runs after the current one will take, if that takes so many
-        seconds.
+        """Return how long the runs after the current one will take, s, if the current one takes
+        `seconds`.
         """
         return self._left * (statistics.fmean([*self._durations, seconds]) + self._plan.cooldown_s)
 
@@ -573,13 +574,13 @@ def _with_process(run: Run, path: Path, child: ProcessResult) -> StoredRun:
     )
     changes: FieldValues = {"ending": ending}
     if child.overdue or not (child.interrupted or -child.status in KILLING):
-        # --resume repeats what was killed from outside, and nothing that failed.
+        # --resume repeats runs that were killed from outside, but not failed ones.
         changes |= {"status": status, "status_reason": f"{run.status_reason}; {reason}"}
     return store.amend(path, store.fingerprint(run), **changes) or run, path
 
 
 def show(plan: Plan, machine: Machine) -> None:
-    """Print what a session would run."""
+    """Print the runs of a session without starting them."""
     display.introduce(plan, machine)
     sweep.introduce(plan, machine, sweep.found(plan, machine) if plan.resumes else {})
     display.show(plan, sweep.result_files(plan, machine))
@@ -588,8 +589,8 @@ def show(plan: Plan, machine: Machine) -> None:
 def measure(plan: Plan, machine: Machine) -> tuple[ExitStatus, list[Path]]:
     """Run the runs of a plan; the exit status and the result files.
 
-    Of the tasks of a Slurm step, which print into one log, the first one prints, and its status
-    counts: it sees each training fail too.
+    The tasks of a Slurm step print into one log, so only the first one prints. Its status counts:
+    it sees each training fail too.
     """
     first = plan.requests[0]
     is_first = (

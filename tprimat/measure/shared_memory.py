@@ -21,8 +21,8 @@ HINT = "start the container with --ipc=host, or with --shm-size=8g"
 
 
 def problem(host: Host, gpus: int) -> str | None:
-    """Return what is wrong with this machine's shared memory for so many GPUs that train together;
-    None: nothing.
+    """Return the problem with this machine's shared memory for a number of GPUs that train
+    together, or None.
     """
     folder = host.path(PATH)
     needed = max(LEAST_MB, EACH_MB * gpus)

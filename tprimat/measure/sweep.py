@@ -89,14 +89,14 @@ def digest(request: Request, machine: Machine) -> str:
     """Return the digest of a requested configuration: a hash of its settings and the device,
     without its directory.
     """
-    # Defaults say nothing: a field that a later version adds leaves the digests of earlier results
-    # alone.
+    # Defaults are left out, so a field that a later version adds doesn't change the digests of
+    # earlier results.
     stated = []
     for field in dataclasses.fields(Request):
         value = getattr(request, field.name)
         if field.name not in _OF_A_SESSION and value != field.default:
             stated.append((field.name, value))
-    # What Primus is told beyond a Request's fields.
+    # Settings of Primus beyond a Request's fields.
     text = repr((stated, getattr(request, "arguments", ()), machine.gpu_info.device_name))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -37,7 +37,7 @@ from tprimat.store.store import StoredRun
 
 
 def recover(request: Request, earlier: set[str]) -> StoredRun | None:
-    """Return what a training that was killed has left in its journal, which wasn't there before."""
+    """Return the run that a killed training has left in its journal, which wasn't there before."""
     recovered = None
     for result in recovery.recover(request.output_dir):
         console.note(result.line, weakens=True)
@@ -53,8 +53,8 @@ def recover(request: Request, earlier: set[str]) -> StoredRun | None:
 
 
 def log_path(framework: Framework, request: Request) -> Path:
-    """Make a new log: beside the results if a copy of the newest is kept there, else in a directory
-    of logs.
+    """Make a new log: next to the results if a copy of the newest is kept there, else in a
+    directory of logs.
 
     Raises UsageError if it can't be written.
     """
@@ -75,7 +75,7 @@ def log_path(framework: Framework, request: Request) -> Path:
 
 
 def last_words(log: Path, tail: Iterable[str]) -> list[str]:
-    """Return the lines that say what went wrong: those that begin with `error: `, then the last
+    """Return the lines that state what went wrong: those that begin with `error: `, then the last
     ones.
 
     torchrun reports on several processes at length; the first error of the failed one matters.
@@ -111,8 +111,8 @@ def keep_latest(log: Path, latest: Path) -> None:
 
 
 def read_back(saved: list[Saved]) -> StoredRun | None:
-    """Return the run that a training says it wrote, and the file that holds it now; others write to
-    that file too.
+    """Return the run that a training reports to have written, and the file that has it now; others
+    write to that file too.
     """
     last = next((message for message in reversed(saved) if message.fingerprint), saved[-1])
     path = Path(last.path)
@@ -137,7 +137,7 @@ def follower(on_line: OnLine, on_step: OnMessage) -> OnLine:
             if record.iteration <= last:
                 continue
             last = record.iteration
-            # The first iterations compile kernels, and say nothing of the time that is left.
+            # The first iterations compile kernels, so the remaining time doesn't follow from them.
             if record.seconds is not None and record.iteration > 2:
                 times.append(record.seconds)
             average = sum(times) / len(times) if times else None
@@ -157,8 +157,8 @@ def read_log(
     """Read a log and write its results; the last run, or None, with an error, if it holds no
     training.
 
-    `succeeded` says whether the training's process did; `complete` adds what no log states to a
-    Run.
+    `succeeded` is whether the training's process did; `complete` adds values that no log states to
+    a Run.
     """
     try:
         for training in log_extract.extract(Log(str(log)), GivenValues(label=request.label)):
@@ -178,7 +178,7 @@ def read_log(
 def _completed(
     run: Run, framework: Framework, request: Request, machine: Machine, *, complete: bool
 ) -> Run:
-    """Return a log's Run with what the log leaves open and the machine or the request knows."""
+    """Return a log's Run with the values that the log lacks and the machine or the request has."""
     requested = request.training_config(num_gpus=request.num_gpus, precision=request.precision)
     outcome = of_log(run, request.steps, succeeded=complete)
     changes = {

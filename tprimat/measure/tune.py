@@ -35,10 +35,10 @@ from tprimat.store.history import TRIALS
 from tprimat.text import counted, runnable
 
 TRIAL_SHARE = 5
-"""A trial has one step in so many of a full run."""
+"""A trial has the steps of a full run divided by this."""
 
 FEWEST_STEPS = 8
-"""Steps of a trial: the first ones are warm-up, and a median of fewer says nothing."""
+"""Fewest steps of a trial: the first ones are warm-up, and a median of fewer is no evidence."""
 
 SEARCH_SHARE = 0.5
 """Share of the budget after which no trial begins: the rest is for confirming."""
@@ -47,10 +47,10 @@ PATIENCE = 12
 """Trials in succession without a faster setting after which the search ends."""
 
 FINALISTS = 3
-"""Settings that are confirmed, beside the untuned one."""
+"""Candidates that are confirmed, besides the untuned one."""
 
 RUNS = 3
-"""Of each finalist, if the user doesn't say."""
+"""Runs of each finalist by default."""
 
 _ASKED = 20
 """How often optuna is asked for a setting that wasn't tried, before the next untried one is taken.
@@ -324,8 +324,8 @@ class Tuner:
         return self._write(finalists[confirmed.index(best)], confirmed)
 
     def _write(self, chosen: Candidate | None, confirmed: Sequence[Confirmed]) -> Path:
-        """Write the file of the configuration; as long as none is chosen, the trials beside their
-        results.
+        """Write the file of the configuration; as long as none is chosen, write the trials next to
+        their results.
         """
         excluded = []
         for name, reason in self._space.excluded.items():
@@ -355,7 +355,7 @@ class Tuner:
 
 
 class _Pruning:
-    """Reports a trial's steps to optuna, and ends it if optuna says so.
+    """Reports a trial's steps to optuna, and ends it if optuna decides so.
 
     At a third and two thirds of the steps, which all trials reach, so that they are compared at the
     same ones.
@@ -414,7 +414,9 @@ def _time(trial: Trial) -> float:
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Keep what a trial's session prints to its log: that a setting fails is an answer."""
+    """Write the output of a trial's session only to its log: a failure of a candidate is a
+    result.
+    """
     encoder = console.current().encoder
     with (
         contextlib.redirect_stderr(io.StringIO()),

@@ -21,7 +21,8 @@ VERSION = 1
 FLAGS = ("--eager",)
 _WORKLOAD = tuple(row for row in IDENTITY if row.flag and row.key not in ("label", "num_gpus"))
 ALLOWED = {"--model", *(row.option for row in _WORKLOAD), *OPTIONS.values()}
-"""Options that such a file may hold: it says what is trained and how, never where results go."""
+"""Options that such a file may have: those on what is trained and how, never on where results go.
+"""
 
 
 class Trial(Fixed, frozen=True, kw_only=True):
@@ -44,7 +45,7 @@ class Trial(Fixed, frozen=True, kw_only=True):
 
 
 class Confirmed(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting that was measured in full, interleaved with the other ones."""
+    """A candidate that was measured in a full run, interleaved with the others."""
 
     name: str
     runs: int
@@ -56,7 +57,7 @@ class TunedConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         tuned_config: version of this format.
-        options: of `benchmark`, by name.
+        options: options of `benchmark`, by name.
         default: name of the untuned setting.
     """
 

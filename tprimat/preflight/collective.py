@@ -76,8 +76,8 @@ def backend_of(device: Any) -> str:
 
 
 def all_reduce(peers: Peers, device: Any, sizes: Sequence[int], seconds: float) -> list[AllReduce]:
-    """Time all-reduces of fp32 sums over all processes, for about so many seconds each; to be
-    called by all of them.
+    """Time all-reduces of fp32 sums over all processes, each size for about `seconds`; every
+    process must call it.
 
     Bus bandwidth is counted as nccl-tests counts it (NVIDIA/nccl-tests, doc/PERFORMANCE.md): what
     each link carries.

@@ -19,13 +19,13 @@ from tprimat.results.preflight import (
 )
 
 SLOW_SHARE = 0.05
-"""Below the median of the other devices: GPUs of one kind differ by some 2 to 3% (a leeway, not
-measured here).
+"""A slow device is below the median of the others by more than this share: GPUs of one kind differ
+by some 2 to 3% (a leeway, not measured here).
 """
 
 SLOW_MADS = 3.0
-"""And below it by so many robust standard deviations (1.4826 MAD) of the other devices, and
-standard errors in time.
+"""It is also below it by this many robust standard deviations (1.4826 MAD) of the other devices,
+and standard errors in time.
 """
 
 MOST_ON_CPU = 0.5
@@ -34,12 +34,13 @@ share of the CPU time, or by this much if they took more.
 """
 
 DROPPED = 0.05
-"""Of a GPU's rate, from the first to the last quarter of its time, from which heat or power limits
-are named.
+"""Drop of a GPU's rate, from the first to the last quarter of its time, from which on heat or power
+limits are named.
 """
 
 BUSY_SHARE = 0.05
-"""Of the CPU time, taken by other programs or the hypervisor; a comparison warns from there on too.
+"""Share of the CPU time that other programs or the hypervisor take, from which on it is reported; a
+comparison warns from there on too.
 """
 
 CLOCK_SHARE = 0.05
@@ -69,8 +70,8 @@ def odd_ones_out(
 
     A device is too slow when it is below the median of the others by more than the least share, by
     more than SLOW_MADS robust standard deviations of the others' rates, and SLOW_MADS times the
-    largest error. Of two devices the slower one is named, though the other may be the odd one; of
-    more, none if that holds for half of them.
+    largest error. With two devices the slower one is named, though the other may be the unusual
+    one; with more, none is named if that holds for half of them.
     """
     odd = {}
     for index, rate in enumerate(rates):

@@ -79,7 +79,7 @@ def fp8_multiply(device: Any) -> tuple[Callable[[Any, Any], Any], Any]:
 
 
 def streams(device: Any, size: int) -> dict[str, Kernel]:
-    """Return STREAM's copy (a = b) and triad (a = b + s·c) of fp32 arrays of so many bytes.
+    """Return STREAM's copy (a = b) and triad (a = b + s·c) of fp32 arrays with a number of bytes.
 
     Bytes are counted as STREAM counts them (J. D. McCalpin, www.cs.virginia.edu/stream): what a
     cache reads before it writes is not.
@@ -94,7 +94,7 @@ def streams(device: Any, size: int) -> dict[str, Kernel]:
 
 
 def transfer(device: Any, size: int, *, to_device: bool) -> Kernel:
-    """Return a copy of so many bytes between pinned memory and a GPU."""
+    """Return a copy of a number of bytes between pinned memory and a GPU."""
     import torch
 
     host = torch.empty(size, dtype=torch.uint8, pin_memory=True)

@@ -16,11 +16,11 @@ class Plan:
     """Durations and sizes.
 
     Attributes:
-        precisions: of matrix products.
-        shapes: of products, of which the fastest is sustained.
+        precisions: those of the matrix products.
+        shapes: those of the products; the rate of the fastest one is the sustained rate.
         probe_s, product_s: seconds for each shape, and for the fastest one.
         stream_s, transfer_s: seconds for each copy, and for each direction between host and device.
-        array_bytes: of each array of a copy; transfer_bytes: of each transfer.
+        array_bytes: size of each array of a copy; transfer_bytes: size of each transfer.
         messages: sizes of all-reduces, bytes; message_s: seconds for each.
         file_bytes: written to the disk.
     """

@@ -46,7 +46,7 @@ def call_seconds(kernel: Kernel, clock: Clock) -> float:
 
 
 def repeat(kernel: Kernel, clock: Clock, seconds: float) -> list[float]:
-    """Repeat an operation for so many seconds; return the rate of each window, in its work per
+    """Repeat an operation for a number of seconds; return the rate of each window, in its work per
     second.
     """
     # At least LEAST_WINDOWS, also of a short time.
@@ -75,7 +75,7 @@ def rate_of(rates: Sequence[float], shape: str | None = None) -> Rate:
     median = statistics.median(rates)
     return Rate(
         median=median,
-        # Of windows of equal work the harmonic mean is all work over all time.
+        # For windows of equal work, the harmonic mean is all work over all time.
         mean=statistics.harmonic_mean(rates),
         best=max(rates),
         error=MEDIAN_ERROR * stats.robust_sigma(rates) / median / math.sqrt(len(rates)),

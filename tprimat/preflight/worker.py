@@ -80,7 +80,7 @@ def measure(
         say("machine")
         machine, node = _read_node()
     peers.barrier()
-    process = process.on(platform)
+    process = process.with_device(platform)
     worker = _Worker(process, plan, peers, say)
     worker.measure()
     reduced = []
@@ -98,12 +98,12 @@ def measure(
     machines = {}
     nodes = []
     for number, there, states, its_node in peers.gather(
-        (process.machine, machine, worker.states, node)
+        (process.node_rank, machine, worker.states, node)
     ):
         if there is not None and its_node is not None:
             machines[number] = (there, states)
             nodes.append(its_node)
-    devices = peers.gather((process.machine, worker.device()))
+    devices = peers.gather((process.node_rank, worker.device()))
     peers.leave()
     if not process.is_first:
         return None
@@ -119,9 +119,7 @@ def measure(
 
 
 def platform_here() -> Platform:
-    """Return the platform by what torch says alone: eight processes that ask the drivers take
-    seconds.
-    """
+    """Return the platform by torch alone: eight processes that ask the drivers take seconds."""
     import torch
 
     if torch.cuda.is_available():
@@ -143,7 +141,7 @@ class _Worker:
         self.states: tuple[GpuState, ...] = ()
 
     def device(self) -> DevicePreflight:
-        """Return what was measured."""
+        """Return the measurements."""
         return DevicePreflight(
             rank=self._process.rank,
             local_rank=self._process.local_rank,
@@ -235,7 +233,9 @@ class _Worker:
         elapsed(self._clock, start, end)
 
     def _attempt(self, name: str, run: Callable[[], _Value]) -> _Value | None:
-        """Return what a device can do; None for what it can't, and keep why."""
+        """Return the rates of a device; None for an operation that it can't do, with the reason
+        kept.
+        """
         try:
             return run()
         except (RuntimeError, NotImplementedError, AttributeError, ValueError, TypeError) as error:
@@ -278,7 +278,7 @@ def _named(process: GpuProcess) -> str:
 def _described(
     device: DevicePreflight, machine: Machine | None, loaded: Sequence[GpuState]
 ) -> DevicePreflight:
-    """Return a device with what the first process of its machine knows of it."""
+    """Return a device with the values that the first process of its machine has."""
     if machine is None:
         return device
     if not machine.devices:

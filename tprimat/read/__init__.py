@@ -29,7 +29,7 @@ HEAD = 1 << 16
 """Bytes of a file that are looked at to recognize it."""
 
 FEWEST_QUOTED = 3
-"""Steps that make a training of what a JSON document quotes."""
+"""Fewest steps in the quotes of a JSON document that make a training."""
 
 _RESULT = re.compile('"(?:schema_version|gpu_info|training_config|performance_metrics)":')
 """A field of which the first lines of a result have one."""

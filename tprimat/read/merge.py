@@ -28,18 +28,19 @@ INSIDE = {
     "nemo": ("mlperf",),
     "megatron": ("mlperf",),
 }
-"""Log formats that occur in the logs of others, and then describe the same training.
+"""Log formats found inside the logs of others (the hosts), where both describe the same training.
 
-The host goes first: DeepSpeed's timer stands after Megatron's, which waits for all ranks and covers
-the whole step, and MLPerf's lines, written for machines, before a console.
+The host's values take precedence: those of Megatron's timer over DeepSpeed's, since it waits for
+all ranks and covers the whole step; and those of MLPerf's lines, which are meant for programs, over
+console output.
 """
 
 RENAMED = {
     ("megatron", "deepspeed"): "deepspeed",
     ("megatron", "megatron_bridge"): "megatron_bridge",
 }
-"""Megatron's lines under DeepSpeed's engine come from Megatron-DeepSpeed, beside Bridge's lines
-from Bridge.
+"""The framework of a merged run, by host and inner format: Megatron's lines with DeepSpeed's are
+from Megatron-DeepSpeed, and with Megatron Bridge's from Megatron Bridge.
 """
 
 _PARTS = (
@@ -53,7 +54,7 @@ _PARTS = (
 )
 
 LEAST_COMMON = 3
-"""Equal losses of so many steps, to the digits that are printed, belong to one run."""
+"""Fewest steps whose losses must be equal, to the printed digits, if two sources are of one run."""
 
 LOSS_DIGITS = 5e-4
 """Share by which a loss of four printed digits may be off."""
@@ -71,8 +72,8 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
     """Return the runs of one log, each once, from what the reader of each log format found."""
     by_name = {name: list(logs) for name, logs in by_reader}
     if any(name not in ("megatron", "mlperf") and logs for name, logs in by_name.items()):
-        # A dump of arguments in Megatron's form, without an iteration line, is of the other one's
-        # training.
+        # Arguments printed in Megatron's format without iteration lines belong to the other
+        # format's training.
         by_name["megatron"] = [log for log in by_name.get("megatron", ()) if log.steps]
     for name, hosts in INSIDE.items():
         host = next(filter(by_name.get, hosts), None)
@@ -80,46 +81,54 @@ def merge_logs(by_reader: Sequence[tuple[str, Sequence[ParsedLog]]]) -> list[Par
             continue
         steps = sum(log.steps for log in by_name[name])
         if steps and not any(log.steps for log in by_name[host]):
-            # What goes first must have something to say of steps.
+            # The format that takes precedence must have steps.
             name, host = host, name
-        inner = by_name.pop(name)
-        outer = by_name[host]
-        if len(inner) == len(outer):
-            pairs = zip(outer, inner, strict=True)
-            by_name[host] = [_merged(one, host, other, name) for one, other in pairs]
+        inner_logs = by_name.pop(name)
+        host_logs = by_name[host]
+        if len(inner_logs) == len(host_logs):
+            pairs = zip(host_logs, inner_logs, strict=True)
+            by_name[host] = [_merged(log, host, inner, name) for log, inner in pairs]
         else:
             note = (
-                f"{name} lines ignored: they describe {len(inner)} runs, the {host} lines"
-                f" {len(outer)}"
+                f"{name} lines ignored: they describe {len(inner_logs)} runs, the {host} lines"
+                f" {len(host_logs)}"
             )
-            by_name[host] = [dataclasses.replace(log, notes=(*log.notes, note)) for log in outer]
+            by_name[host] = [
+                dataclasses.replace(log, notes=(*log.notes, note)) for log in host_logs
+            ]
     return [log for name, _ in by_reader for log in by_name.get(name, ())]
 
 
-def _merged(one: ParsedLog, one_name: str, other: ParsedLog, other_name: str) -> ParsedLog:
+def _merged(host: ParsedLog, host_name: str, inner: ParsedLog, inner_name: str) -> ParsedLog:
+    """Return the log of the host, which has the values of the inner one where it has none."""
+
     def build(given: Given) -> Run:
-        run = fill_gaps(one.run(given), other.run(given), f"{other_name}'s lines in the log")
-        called = RENAMED.get((one_name, other_name), run.framework)
+        run = fill_gaps(host.run(given), inner.run(given), f"{inner_name}'s lines in the log")
+        framework = RENAMED.get((host_name, inner_name), run.framework)
         grad_norms = run.grad_norms
         notes = run.notes
-        if other_name == "deepspeed" and not any(grad_norms):
-            # Its engine keeps the norm to itself, and Megatron prints 0.000.
+        if inner_name == "deepspeed" and not any(grad_norms):
+            # DeepSpeed doesn't pass the gradient norm on, so Megatron prints 0.000.
             grad_norms = (None,) * len(run.steps)
-        if other_name == "deepspeed" and "tflops_per_gpu" in run.native_metrics:
+        if inner_name == "deepspeed" and "tflops_per_gpu" in run.native_metrics:
             notes += (Note("tflops-with-recomputation"),)
-        return msgspec.structs.replace(run, framework=called, grad_norms=grad_norms, notes=notes)
+        return msgspec.structs.replace(run, framework=framework, grad_norms=grad_norms, notes=notes)
 
     note = (
-        f"{other_name} lines describe the same run and fill values missing from the {one_name}"
+        f"{inner_name} lines describe the same run and fill values missing from the {host_name}"
         " lines"
     )
-    notes = (*one.notes, *other.notes, note)
-    return dataclasses.replace(one, stated={**other.stated, **one.stated}, notes=notes, build=build)
+    return dataclasses.replace(
+        host,
+        stated={**inner.stated, **host.stated},
+        notes=(*host.notes, *inner.notes, note),
+        build=build,
+    )
 
 
 def fill_gaps(run: Run, other: Run, origin: str) -> Run:
-    """Return a run completed from another source of the same training, whose name is `origin` in
-    the warning.
+    """Return a run with values that it lacks from another source of the same training, which the
+    warning calls `origin`.
     """
     versions = {**other.environment.versions, **run.environment.versions}
     changes: FieldValues = {
@@ -128,22 +137,23 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
         "environment": msgspec.structs.replace(run.environment, versions=versions),
     }
     filled_names = []
-    # What changes in one source is no gap.
+    # A size that changes during the run is left empty on purpose, so the other source must not fill
+    # it.
     changing = set()
     for note in (*run.notes, *other.notes):
         if note.code == "size-changes":
             changing.add(str(note.fields["size"]).replace(" ", "_"))
     for part in _PARTS:
-        own = getattr(run, part)
-        new = {}
+        existing = getattr(run, part)
+        filled = {}
         for name, value in getattr(other, part).known().items():
-            if getattr(own, name) is None and name not in changing:
-                new[name] = value
-        if part == "model_config" and own.num_layers is not None:
-            new.pop("source", None)
-        if new:
-            changes[part] = msgspec.structs.replace(own, **new)
-            filled_names += [name for name in new if name not in ("source", "device_count")]
+            if getattr(existing, name) is None and name not in changing:
+                filled[name] = value
+        if part == "model_config" and existing.num_layers is not None:
+            filled.pop("source", None)
+        if filled:
+            changes[part] = msgspec.structs.replace(existing, **filled)
+            filled_names += [name for name in filled if name not in ("source", "device_count")]
     for name in ("platform", "model", "scale", "timestamp"):
         value = getattr(other, name)
         if getattr(run, name) is None and value is not None:
@@ -160,29 +170,29 @@ def fill_gaps(run: Run, other: Run, origin: str) -> Run:
     if filled_names:
         names = ", ".join(dict.fromkeys(filled_names))
         notes.append(Note("filled-in", {"names": names, "origin": origin}))
-    sizes, spread = (changes.get(part, getattr(run, part)).known() for part in _PARTS[:2])
-    notes += contradictions(sizes | spread)
-    return msgspec.structs.replace(run, **changes, notes=noted(notes))
+    merged = msgspec.structs.replace(run, **changes)
+    notes += contradictions(merged.training_config.known() | merged.parallelism_config.known())
+    return msgspec.structs.replace(merged, notes=noted(notes))
 
 
-Clocks = tuple[Moment | None, Moment | None]
+FirstTimes = tuple[Moment | None, Moment | None]
 """The first times of two logs; None for one without a time."""
 
 
 def same_training(
-    one: Run, other: Run, *, ranks: bool = False, dated: Clocks = (None, None)
+    one: Run, other: Run, *, ranks: bool = False, first_times: FirstTimes = (None, None)
 ) -> bool:
     """Return whether two sources describe one training, by their losses, their step times or the
     total time.
 
-    Those of two `ranks` may have step times as far apart as those in one log. Two sources of one
-    format are written by one program, which prints a step once: unless they are of ranks, their
-    figures are the same.
+    With `ranks`, the sources are logs of two ranks; their step times may differ by SAME_FIGURES, as
+    those of ranks that share a log may. Otherwise, two sources of one format must be copies: a
+    program prints a step only once, so their values must be equal.
 
-    Of a hundred steps 95 losses and 90 step times must be alike: a file may hold a step that was
-    done again, or the mean of several.
+    Of the losses 95%, and of the step times 90% must match: a file may have a step that was
+    repeated, or the mean of several.
     """
-    if _one_after_the_other(one, other, dated):
+    if _one_after_the_other(one, other, first_times):
         return False
     formats = {source and source.dialect for source in (one.source, other.source)}
     is_copy = len(formats) == 1 and not ranks
@@ -192,26 +202,27 @@ def same_training(
     compared = (_pairs(one, other, name) for name in ("loss_values", "policy_loss", "grad_norms"))
     losses = next(filter(None, compared), [])
     if isinstance(runtime, float) and isinstance(other_runtime, float) and not (ranks and losses):
-        # A console prints four digits of what a file holds in full.
-        share = 1e-9 if is_copy else LOSS_DIGITS
-        is_same = math.isclose(runtime, other_runtime, rel_tol=share)
+        # A console prints four digits of values that a file has in full.
+        tolerance = 1e-9 if is_copy else LOSS_DIGITS
+        is_same = math.isclose(runtime, other_runtime, rel_tol=tolerance)
         if not is_same or not is_copy:
             return is_same
-    elif len(losses if ranks else {first for first, _ in losses}) < LEAST_COMMON:
+    elif len(losses if ranks else {loss for _, loss in losses}) < LEAST_COMMON:
+        # Only different losses count, except between ranks: a constant one shows nothing.
         return False
-    alike = 0
+    matching = 0
     for first, second in losses:
-        alike += bool(second) and math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4)
+        matching += bool(first) and math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4)
     # Two runs of one seed share only their losses: their step times differ.
     times = _pairs(one, other, "step_times")
-    share = SAME_FIGURES if ranks else SAME_MEAN
+    tolerance = SAME_FIGURES if ranks else SAME_MEAN
     if is_copy:
-        share = 1e-9
-    close = sum(math.isclose(first, second, rel_tol=share) for first, second in times if second)
-    return alike >= 0.95 * len(losses) and close >= 0.9 * len(times)
+        tolerance = 1e-9
+    close = sum(math.isclose(first, second, rel_tol=tolerance) for first, second in times if first)
+    return matching >= 0.95 * len(losses) and close >= 0.9 * len(times)
 
 
-def together(one: Run, other: Run, dated: Clocks) -> bool:
+def in_lockstep(one: Run, other: Run, first_times: FirstTimes) -> bool:
     """Return whether two logs were written at the same time by processes that wait for each other
     in each step.
 
@@ -220,36 +231,38 @@ def together(one: Run, other: Run, dated: Clocks) -> bool:
     steps. So the median distance within a step, such as 0.4%, must be at most half of that between
     neighboring steps, such as 1%.
     """
-    first, second = dated
+    first, second = first_times
     if first is None or second is None or first[1] is not second[1]:
         return False
     if abs(first[0] - second[0]) > SAME_MOMENT:
         return False
+    # The first step includes the start-up.
     times = _pairs(one, other, "step_times")[1:]
     if len(times) < LEAST_COMMON:
         return True
-    ratios = [math.log(mine / its) for its, mine in times]
-    shifted = [math.log(mine / its) for (its, _), (_, mine) in itertools.pairwise(times)]
+    ratios = [math.log(first / second) for first, second in times]
+    shifted = [math.log(first / second) for (_, second), (first, _) in itertools.pairwise(times)]
     within = statistics.median(map(abs, ratios))
     between = statistics.median(map(abs, shifted))
     return abs(statistics.median(ratios)) <= SAME_MEAN and within <= between / 2
 
 
-def _one_after_the_other(one: Run, other: Run, dated: Clocks) -> bool:
-    """Return whether one training began after the other had ended; False where the times are
-    unknown.
+def _one_after_the_other(one: Run, other: Run, first_times: FirstTimes) -> bool:
+    """Return whether one training began after the other had ended; False if the times are unknown.
 
-    Logs begin by clocks whose offset from UTC may be stated in one of them alone.
+    If only one log states its UTC offset, the two times are comparable only to within
+    FARTHEST_ZONE.
     """
-    first, second = (_start(run, moment) for run, moment in zip((one, other), dated, strict=True))
+    first, second = _start(one, first_times[0]), _start(other, first_times[1])
     if first is None or second is None:
         return False
     earlier = one if first[0] <= second[0] else other
-    apart = abs(first[0] - second[0])
+    gap = abs(first[0] - second[0])
     if first[1] is not second[1]:
-        apart -= FARTHEST_ZONE
+        gap -= FARTHEST_ZONE
     times = zip(earlier.step_times, earlier.window_steps, strict=True)
-    return apart > math.fsum((time or 0.0) * steps for time, steps in times) > 0
+    runtime = math.fsum((time or 0.0) * steps for time, steps in times)
+    return 0 < runtime < gap
 
 
 def _start(run: Run, moment: Moment | None) -> Moment | None:
@@ -260,16 +273,18 @@ def _start(run: Run, moment: Moment | None) -> Moment | None:
 
 
 def _pairs(one: Run, other: Run, series: str) -> list[tuple[float, float]]:
-    """Return the values of steps that both have, of the other one first."""
-    its, values = (
+    """Return the values of the common steps, in the order of the steps of `other`: those of `one`
+    first.
+    """
+    first, second = (
         _by_step(run, getattr(run, series, None) or run.native_metrics.get(series))
-        for run in (other, one)
+        for run in (one, other)
     )
-    return [(value, values[step]) for step, value in its.items() if step in values]
+    return [(first[step], value) for step, value in second.items() if step in first]
 
 
 def _by_step(run: Run, values: object) -> dict[int, float]:
-    """Return the values of a series that are known, by step; none of what is no series."""
+    """Return the known values of a series by step; empty if `values` are no series."""
     rows = zip(run.steps, values if isinstance(values, tuple) else (), strict=False)
     return {step: value for step, value in rows if value is not None}
 
@@ -295,7 +310,7 @@ _UNKNOWN = {
     "length-suggested": "sequence_length",
     "length-fits-no-rate": "sequence_length",
 }
-"""Codes of notes that a value is unknown, and the field that it is of."""
+"""Codes of the notes that a value is unknown, and the field of that value."""
 
 
 def _is_resolved(note: Note, filled_names: Sequence[str]) -> bool:

@@ -44,7 +44,7 @@ def offered(name: str) -> Any:
 
 
 def _print_without_traceback(error: UsageError) -> None:
-    """Print only this error's text, without a traceback, if nobody catches it."""
+    """Print only this error's text, without a traceback, if it isn't caught."""
     usual = sys.excepthook
 
     def hook(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:

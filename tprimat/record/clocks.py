@@ -57,7 +57,7 @@ class DeviceClock:
         self._device = device
 
     def mark(self) -> Any:
-        """Return an event behind all work that was queued so far."""
+        """Return an event after all work that was queued so far."""
         event = self._cuda.Event(enable_timing=True)
         event.record(self._cuda.current_stream(self._device))
         return event
@@ -125,7 +125,7 @@ class DeviceScalars:
         return slot
 
     def read(self, copied: Any) -> float:
-        """Return the value and free its slot; only once a mark behind copy() is ready."""
+        """Return the value and free its slot; only once a mark set after copy() is ready."""
         if isinstance(copied, float):
             return copied
         value = float(copied)

@@ -1,6 +1,4 @@
-"""Console lines of a training that records itself: what is recorded, steps if requested, what came
-of it.
-"""
+"""Console lines of a training that records itself: recording, steps if requested, outcome."""
 
 from __future__ import annotations
 
@@ -52,8 +50,8 @@ PRINTED_MEAN = re.compile(r"^(?:Avg Step Time|Step): +(\d+\.\d+) ?(m?)s\b", re.M
 
 
 def end(platform: Platform, run: Run, summary: Summary, path: Path | None, runs: int) -> list[str]:
-    """Return what a training came to, after its last step; its result is in a file with so many
-    runs, if in any.
+    """Return the lines on the outcome of a training, after its last step; its result is in a file
+    with `runs` runs, if in any.
     """
     figures = summary.performance
     memory = run.memory_metrics

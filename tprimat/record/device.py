@@ -1,4 +1,4 @@
-"""The machine as this training uses it: a GPU may be idle beside a training on the CPU."""
+"""The machine as this training uses it: a GPU may be idle during a training on the CPU."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def platform_of(device: Any, torch: Any, stated: Platform | None) -> Platform:
 
 
 def own_devices(machine: Machine, device: Any, processes: int) -> Sequence[Device]:
-    """Return the GPUs of so many processes on this machine; for one, that of its device."""
+    """Return the GPUs of the training's processes on this machine; for one process, that of its
+    device.
+    """
     if processes > 1:
         return machine.devices[:processes]
     return [gpu for gpu in machine.devices if gpu.index == (device.index or 0)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from tprimat.store.history import unfinished
 
 JOURNALS = ".journal"
-"""The directory, beside the results, of the journals of runs that are going on."""
+"""The directory, next to the results, with the journals of running trainings."""
 
 DEFAULTS = ("output", "results")
 """Directories that commands work in if none is named."""

@@ -1,9 +1,9 @@
-"""The crash-recovery journal of a training: one line per step, written as it happens, beside the
+"""The crash-recovery journal of a training: one line per step, written as it happens, next to the
 results.
 
-Nothing is forced to the disk: what was written outlives the program, whatever ends it, and a power
-cut costs some seconds. The result replaces the journal; recover() turns a journal whose program is
-gone into a result.
+Nothing is forced to the disk: written lines survive the end of the program, whatever its cause, and
+a power cut costs some seconds. The result replaces the journal; recover() turns a journal whose
+program is gone into a result.
 
     {"journal": 1, "owner": {…}}      whose it is
     {"run": {…}}                      the configuration, without records; again when more is known: the last one counts

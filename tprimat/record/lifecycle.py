@@ -51,7 +51,7 @@ TIMEOUT_S = 5.0
 """How long to wait for the last times of a failed or interrupted training; its GPU may hang."""
 
 METRICS_SHARE = 0.05
-"""Of the time of a training: so much may the metrics take that the journal gets at the ends of
+"""Share of a training's time that may be spent on the metrics which the journal gets at the ends of
 epochs.
 """
 
@@ -72,8 +72,8 @@ class Options(msgspec.Struct, frozen=True):
     """What a caller wants of a recording.
 
     Attributes:
-        platform: None for the one that the training runs on.
-        known: the caller's setup, which overrides what the training shows.
+        platform: None for the training's own.
+        known: the caller's setup, which overrides the values that are read from the training.
     """
 
     output_dir: Path
@@ -177,7 +177,7 @@ class Recording:
         self._steps_after_first = 0
 
     def _latest_preflight(self) -> Preflight:
-        """Return what was measured on this machine as it is before the first step."""
+        """Return the measurements of this machine before the first step."""
         if self.process.rank:
             return Preflight()
         return preflight.latest(
@@ -308,11 +308,13 @@ class Recording:
             return ranks.Gathered(records)
         if not regular:
             # Whoever still waits for the others after a failure may wait for ever.
-            return ranks.alone(records, world_size, ranks.BEFORE_THE_END)
+            return ranks.without_other_ranks(records, world_size, ranks.BEFORE_THE_END)
         if rank == 0:
             # Should a launcher end this process because another one has died meanwhile.
             self._journal.add(
-                final=self._run(outcome, ranks.alone(records, world_size, ranks.WHILE_GATHERED))
+                final=self._run(
+                    outcome, ranks.without_other_ranks(records, world_size, ranks.WHILE_GATHERED)
+                )
             )
         node = nodes.name(os.environ) if nodes.VARIABLE in os.environ else ""
         return ranks.gather(records, self.recorder.laps, self._name, rank, world_size, node)
@@ -361,7 +363,7 @@ class Recording:
         if world_size == 1:
             gathered = ranks.Gathered(())
         else:
-            gathered = ranks.alone((), world_size, ranks.BEFORE_THE_END)
+            gathered = ranks.without_other_ranks((), world_size, ranks.BEFORE_THE_END)
         return self._run(RUNNING, gathered).but(memory_metrics=MemoryMetrics(), epochs=())
 
     def _run(self, outcome: Outcome, gathered: ranks.Gathered) -> Run:
@@ -461,7 +463,7 @@ class Recording:
         return timeline(began - created, recorder.ends, recorder.pauses, self.first_step + 1, until)
 
     def _joined(self, run: Run) -> Run:
-        """Return the run with what the sampler has read."""
+        """Return the run with the readings of the sampler."""
         sampler = self.sampler
         ends = self.recorder.ends
         if sampler is None:

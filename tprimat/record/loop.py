@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 OWN = "own"
-"""What a result names as the framework of a loop that nobody has named."""
+"""The framework in the result of a loop without a name."""
 
 COVERS = (
     "from one call of recorder.step() to the next, all that the loop does in between, waiting for"
@@ -72,8 +72,8 @@ class LoopRecorder(Benchmark):
             there is one, else the CPU.
         max_steps: optimizer steps that are requested; with fewer at the end, the run is incomplete.
         first_step: steps that were done before, if a training goes on.
-        precision: of the matrix products: fp32, tf32, bf16, fp16 or fp8. torch.autocast leaves no
-            trace that could be read afterwards.
+        precision: that of the matrix products: fp32, tf32, bf16, fp16 or fp8. torch.autocast leaves
+            no trace that could be read afterwards.
         precision_detail: the same in your own words.
         framework: name of the training framework; part of the file's name.
         shared: global_batch_size, micro_batch_size, sequence_length, model_config, log_every,
@@ -235,7 +235,7 @@ class LoopRecorder(Benchmark):
         return torch.device("cpu")
 
     def _shown(self, recording: Recording) -> Run:
-        """Return what the loop's objects show, and what was stated of it."""
+        """Return the setup that the loop's objects show, and its stated values."""
         precision = self._precision
         detail = self._precision_detail
         sizes = self._options.known.training_config

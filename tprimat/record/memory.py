@@ -1,4 +1,4 @@
-"""Memory of a training: what torch's allocator holds on a GPU, what the process holds on a CPU."""
+"""Memory of a training: that of torch's allocator on a GPU, that of the process on a CPU."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from tprimat.results.run import Node, Run
 from tprimat.text import counted, join_names
 
 VARIABLE = "TPRIMAT_NODES"
-"""The environment variable with NUMBER:FOLDER of what the machines of a training state."""
+"""The environment variable with NUMBER:FOLDER for the statements of a training's machines."""
 
 
 def name(environ: Environ) -> str:
@@ -48,8 +48,8 @@ def state(folder: Path, rank: int, machine: Machine, environ: Environ) -> None:
 
 
 def described(environ: Environ) -> tuple[tuple[Node, ...], list[Note]]:
-    """Return the machines of the training of this environment, in their order, and what is wrong
-    with them.
+    """Return the machines of the training of this environment, in their order, and notes on
+    problems with them.
 
     None for a training on one machine.
     """
@@ -76,7 +76,9 @@ def read(folder: Path, count: int) -> tuple[tuple[Node, ...], list[Note]]:
 
 
 def added(run: Run, folder: Path, count: int) -> Run:
-    """Return a run that was read from a log with what its machines state, and the notes on them."""
+    """Return a run that was read from a log with the values that its machines state, and the notes
+    on them.
+    """
     machines, problems = read(folder, count)
     environment = run.environment.but(nodes=machines)
     return run.but(environment=environment, notes=noted((*run.notes, *problems)))

@@ -41,8 +41,8 @@ class SharedArguments(TypedDict, total=False):
 class Benchmark:
     """Base of the frameworks' callbacks and of record(): their arguments, and what they leave.
 
-    What is stated here overrides `setup`, and both override the trainer's configuration. Sizes
-    that nobody states stay unknown: then there are step times, and no throughput in tokens.
+    What is stated here overrides `setup`, and both override the trainer's configuration. Sizes that
+    aren't stated stay unknown: then there are step times, and no throughput in tokens.
 
     Args:
         output_dir: directory of the result file.
@@ -54,8 +54,8 @@ class Benchmark:
         sequence_length: tokens per sequence.
         model_config: the model's shape, as a transformers configuration, a ModelConfig or a
             dict.
-        log_every: a line is printed every so many steps, and memory is read that often if
-            reading it costs; None for no lines, and ten steps.
+        log_every: number of steps between printed lines, and between readings of the memory if
+            these take time; None for no lines, and ten steps between readings.
         label: a name for this setup; stored, shown, and added to the file's name.
         setup: a Run without records that holds whatever else the caller knows.
         quiet: print nothing but errors.
@@ -64,7 +64,7 @@ class Benchmark:
             time is known.
 
     Attributes:
-        stop_reason: set by whoever ends the training early on purpose, such as a time limit; the
+        stop_reason: set by code that ends the training early on purpose, such as a time limit; the
             run then counts as complete, with this reason.
 
     Raises UsageError, one line, for an argument that is wrong.
@@ -147,13 +147,11 @@ class Benchmark:
         return None
 
     def notes(self) -> Sequence[Note]:
-        """Return what is doubtful of the run beyond what its recording knows."""
+        """Return notes on the run beyond those of its recording."""
         return ()
 
     def completed(self, run: Run) -> Run:
-        """Return the run with what a subclass knows of it beyond this class; called before each
-        writing.
-        """
+        """Return the run with the values that a subclass adds; called before each writing."""
         return run
 
     def watch(self, loader: Any) -> Any:
@@ -200,7 +198,7 @@ class Benchmark:
 
 
 def argument_missing(what: str, argument: str, caller: str, why: str = "") -> Note:
-    """Return the note on a value that nobody states and that an argument of `caller` would set."""
+    """Return the note on a value that isn't stated and that an argument of `caller` would set."""
     return Note(
         "argument-missing", {"what": what, "why": why, "argument": argument, "caller": caller}
     )

@@ -34,7 +34,7 @@ def _ended(kind: EndingKind, reason: str | None = None, cause: str | None = None
 
 COMPLETE = _ended("finished")
 RUNNING = _ended("running")
-"""What the journal of a training says while it goes on."""
+"""The reason in the journal of a running training."""
 
 INTERRUPTED = _ended("stopped", "interrupted (Ctrl-C)")
 TERMINATED = _ended("stopped", "terminated (SIGTERM)")
@@ -60,7 +60,7 @@ def of_end(done: int, planned: int | None, stop_reason: str | None, cause: str) 
     """Return the outcome of a loop that ran to its end, after `done` steps of those planned, if
     bounded.
 
-    With a stop_reason it was stopped early on purpose and counts as complete; else `cause` says why
+    With a stop_reason it was stopped early on purpose and counts as complete; else `cause` is why
     steps are missing.
     """
     asked = Cause("stopped", stop_reason) if stop_reason is not None else None
@@ -71,11 +71,11 @@ def of_end(done: int, planned: int | None, stop_reason: str | None, cause: str) 
 
 
 def is_out_of_memory(error: BaseException | str) -> bool:
-    """Return whether an error, or a text that tells of one, means that memory ran out: a GPU's or
+    """Return whether an error, or a text that reports one, means that memory ran out: a GPU's or
     the machine's.
 
-    torch has a class for its own allocator alone; the driver, libraries and compilers say it in
-    other errors' texts.
+    torch has a class only for its own allocator; the driver, libraries and compilers state it in
+    the texts of other errors.
     """
     return bool(
         _OUT_OF_MEMORY.search(
@@ -92,7 +92,7 @@ def of_exception(exception: BaseException, *, terminated: bool) -> Outcome:
     if isinstance(exception, KeyboardInterrupt):
         return INTERRUPTED
     lines = [line.strip() for line in str(exception).splitlines() if line.strip()]
-    # Compilers and NCCL say it below their own first line.
+    # Compilers and NCCL state it below their own first line.
     first_line = next(filter(is_out_of_memory, lines), (lines or [""])[0])
     text = redacted_start(f"{name}: {first_line}", LONGEST_REASON) if first_line else name
     if isinstance(exception, (SystemExit, GeneratorExit)):
@@ -156,7 +156,7 @@ def of_process(
         status: exit status of the process; negative for a signal.
         interrupted: whether the user interrupted it from the process that started it.
         overdue: whether it was ended for running far beyond its time limit.
-        recorded: the reason in the result that it left, or that its last words tell.
+        recorded: the reason in the result that it left, or in its last lines.
     """
     kind: EndingKind = "failed"
     if interrupted:

@@ -17,14 +17,15 @@ from pathlib import Path
 import msgspec
 
 STRANGERS_WAIT_S = 24 * 3600.0
-"""How long a journal of another machine, whose processes nobody here can see, must have been still.
+"""Time without a change, s, after which a journal of another machine is taken as abandoned: its
+processes can't be seen from here.
 """
 
 _PROC = Path("/proc")
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):
-    """Unique identity of a process; None for what the system doesn't state.
+    """Unique identity of a process; None for values that the system doesn't state.
 
     Attributes:
         started: its start, in the kernel's ticks since boot.
@@ -82,13 +83,13 @@ def has_exited(owner: ProcessIdentity, handle: int) -> bool:
         and owner.host != here.host
         and time.time() - os.fstat(handle).st_mtime < STRANGERS_WAIT_S
     ):
-        # A lock says nothing here: many network file systems keep them to each machine.
+        # A lock is no evidence here: many network file systems keep locks to each machine.
         return False
     return lock(handle)
 
 
 def lock(handle: int) -> bool:
-    """Take the lock of an open file; return whether nobody else has it.
+    """Take the lock of an open file; return whether no other process has it.
 
     A child doesn't inherit it: a training's workers may outlive it. The system releases it when
     this process closes the file, also by another handle.

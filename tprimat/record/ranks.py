@@ -1,10 +1,10 @@
-"""The processes of a training: which one this is, and the step times of all, gathered at the
-regular end.
+"""The processes of a training: which one this is, and the step times of all, gathered when the
+training ends normally.
 
-A step takes as long as it takes the slowest process. The times travel through the key-value store
-that torch.distributed keeps beside its process group, and in no collective: a process that has died
-or never comes costs the first one a bounded wait, and the training's own communication is not
-touched.
+A step takes as long as the slowest process needs. The times are sent through the key-value store
+that torch.distributed keeps next to its process group, not with a collective: a process that has
+died or never arrives costs rank 0 a bounded wait, and the training's own communication is not
+affected.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from tprimat.record.recorder import Record, format_steps
 from tprimat.results.fields import known_values
 
 TIMEOUT_S = 30.0
-"""How long the first process waits for the others' times. They end their last step together."""
+"""How long rank 0 waits for the others' times, s. All ranks end their last step together."""
 
 CHUNK = 1 << 20
-"""Characters of one entry in the store; torch's refuses more than 8 MiB."""
+"""Most characters of one entry in the store; torch's store refuses more than 8 MiB."""
 
 SLOW_SHARE = 0.1
-"""Of a step's time: by so much longer must a process take before its backward pass to be named."""
+"""A rank is a straggler if it reaches its backward pass later than the median rank by more than
+this share of the step time.
+"""
 
 BEFORE_THE_END = "the training ended before they were collected"
 WHILE_GATHERED = "rank 0 was killed while it collected them"
@@ -42,18 +44,18 @@ WHILE_GATHERED = "rank 0 was killed while it collected them"
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """This process among those that train together, in total and on this machine.
+    """This process among those that train together, in total and on this node.
 
     Attributes:
-        machine: number of this machine.
-        device: the torch.device that it trains on; None while that is open.
+        node_rank: number of this node, from 0.
+        device: the torch.device that it trains on; None until it is chosen.
     """
 
     rank: int = 0
     world_size: int = 1
     local_rank: int = 0
     local_world_size: int = 1
-    machine: int = 0
+    node_rank: int = 0
     device: Any = None
 
     @property
@@ -63,7 +65,7 @@ class Process:
 
     @property
     def processes_here(self) -> int:
-        """How many of the processes are on this machine; all of them if nobody states it."""
+        """How many of the processes are on this node; all of them if that isn't stated."""
         if self.local_world_size > 1:
             return self.local_world_size
         stated = os.environ.get("LOCAL_WORLD_SIZE", "")
@@ -71,8 +73,8 @@ class Process:
             return int(stated)
         return self.world_size
 
-    def on(self, platform: str) -> Process:
-        """Return the process with its device; a GPU becomes torch's current one."""
+    def with_device(self, platform: str) -> Process:
+        """Return the process with its device; a GPU becomes torch's current device."""
         import torch
 
         device = torch.device("cpu") if platform == "cpu" else torch.device("cuda", self.local_rank)
@@ -80,8 +82,8 @@ class Process:
             torch.cuda.set_device(device)
         return dataclasses.replace(self, device=device)
 
-    def highest(self, values: Sequence[float]) -> list[float]:
-        """Return the highest of all processes, value by value; to be called by all of them."""
+    def max_over_ranks(self, values: Sequence[float]) -> list[float]:
+        """Return the largest of all ranks, value by value; every rank must call it."""
         if self.world_size == 1:
             return list(values)
         import torch
@@ -91,19 +93,19 @@ class Process:
         dist.all_reduce(gathered, op=dist.ReduceOp.MAX)
         return list(map(float, gathered))
 
-    def agree(self, vote: bool) -> bool:
-        """Return whether any process votes yes; to be called by all of them."""
-        return bool(self.highest([vote])[0])
+    def any_rank(self, flag: bool) -> bool:
+        """Return whether the flag is set on any rank; every rank must call it."""
+        return bool(self.max_over_ranks([flag])[0])
 
 
 def from_environment(environ: Environ) -> Process | None:
     """Return the process that torchrun or another launcher has described; None if none has.
 
-    Raises UsageError for a description that is wrong or has gaps.
+    Raises UsageError if the description is wrong or incomplete.
     """
     if "RANK" not in environ or "WORLD_SIZE" not in environ:
         return None
-    # Where a launcher states no more, all processes are on this machine.
+    # If a launcher states only these two, all processes are on this node.
     defaults = {
         "LOCAL_RANK": environ["RANK"],
         "LOCAL_WORLD_SIZE": environ["WORLD_SIZE"],
@@ -128,9 +130,9 @@ class Times(msgspec.Struct, frozen=True):
     """The step times of one process, s.
 
     Attributes:
-        until_backward: median time from a step's start to its first backward pass: where a process
-            doesn't yet wait for the others.
-        node: name of its machine.
+        until_backward: median time from a step's start to its first backward pass, in which a
+            process doesn't yet wait for the others; None if unknown.
+        node: name of its node.
     """
 
     steps: tuple[int, ...]
@@ -140,10 +142,11 @@ class Times(msgspec.Struct, frozen=True):
 
 
 class Gathered(NamedTuple):
-    """Records of a whole training, with the times that count, and which ranks' times those are.
+    """Records of a whole training.
 
-    `until_backward` holds the longest time before a backward pass of each machine's ranks, s, by
-    its name.
+    Attributes:
+        over_ranks: which ranks their step times are from.
+        until_backward: by node name, the longest time before a backward pass of its ranks, s.
     """
 
     records: Sequence[Record]
@@ -160,16 +163,18 @@ def gather(
     world_size: int,
     node: str = "",
 ) -> Gathered:
-    """Return the training's records with the longest time of each step; every process calls it at
-    the regular end.
+    """Return the training's records with the longest time of each step; every rank calls it when
+    the training ends normally.
 
-    Records and laps are this process's; a lap is the time from a step's start to its backward pass,
-    s. `training` is a name that all processes share; `node` is the name of this node, empty if all
-    processes are on one.
+    Records and laps are those of this process; a lap is the time from a step's start to its
+    backward pass, s. `training` is a name that all ranks share; `node` is the name of this node,
+    empty if all ranks are on one.
     """
     store = open_store()
     if store is None:
-        return alone(records, world_size, "the processes share no torch.distributed store")
+        return without_other_ranks(
+            records, world_size, "the processes share no torch.distributed store"
+        )
     own = Times(
         tuple(record.step for record in records),
         tuple(record.seconds for record in records),
@@ -177,13 +182,13 @@ def gather(
         node,
     )
     if rank:
-        # Should the first process be gone, this one has nobody left to tell.
+        # If rank 0 is gone, nobody is left to collect the times.
         with contextlib.suppress(RuntimeError):
             publish_times(store, training, rank, own)
-        return alone(records, world_size, "this is not rank 0")
+        return without_other_ranks(records, world_size, "this is not rank 0")
     others, missing = collect_times(store, training, world_size)
     if missing:
-        return alone(
+        return without_other_ranks(
             records,
             world_size,
             f"{_ranks(missing)} did not report within {TIMEOUT_S:g} s of the end",
@@ -193,15 +198,15 @@ def gather(
         if times.steps != own.steps or len(times.seconds) != len(records):
             different.append(other)
     if different:
-        return alone(
+        return without_other_ranks(
             records, world_size, f"{_ranks(different)} recorded different steps than rank 0"
         )
     return _slowest(records, own, others)
 
 
 def _slowest(records: Sequence[Record], own: Times, others: dict[int, Times]) -> Gathered:
-    """Return the records with the longest time of each step; if one of its times is unknown, so is
-    the longest.
+    """Return the records with the longest time of each step; None for a step whose time is unknown
+    on any rank.
     """
     everyone = (own, *others.values())
     slowest = []
@@ -222,12 +227,10 @@ def _slowest(records: Sequence[Record], own: Times, others: dict[int, Times]) ->
     )
 
 
-def alone(records: Sequence[Record], world_size: int, why: str) -> Gathered:
-    """Return this process's records, with the reason why the others' are missing."""
-    of = f"the first of {world_size} processes"
-    return Gathered(
-        records, of, (Note("ranks-not-gathered", {"processes": world_size, "why": why}),)
-    )
+def without_other_ranks(records: Sequence[Record], world_size: int, why: str) -> Gathered:
+    """Return this process's records, with a note on why those of other ranks are missing."""
+    note = Note("ranks-not-gathered", {"processes": world_size, "why": why})
+    return Gathered(records, f"the first of {world_size} processes", (note,))
 
 
 def open_store() -> Any:
@@ -241,17 +244,17 @@ def open_store() -> Any:
     try:
         return dist.distributed_c10d._get_default_store()
     except (AttributeError, RuntimeError, ValueError):
-        # A group of a kind that needs none, or a torch that keeps it elsewhere.
+        # A process group that needs no store, or a torch that keeps the store elsewhere.
         return None
 
 
 def publish_times(store: Any, training: str, rank: int, own: Times) -> None:
-    """Publish this process's times for the first one. Raises RuntimeError if the store is gone."""
+    """Publish this process's times for rank 0. Raises RuntimeError if the store is gone."""
     text = msgspec.json.encode(own).decode()
     chunks = [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
     for number, chunk in enumerate(chunks):
         store.set(f"{training}/{rank}/{number}", chunk)
-    # Last: whoever sees it finds the rest.
+    # Set last: once this key exists, all chunks do.
     store.set(f"{training}/{rank}", str(len(chunks)))
 
 
@@ -263,10 +266,10 @@ def collect_times(
     times = {}
     missing = []
     for rank in range(1, world_size):
-        left = max(0.05, deadline - time.monotonic())
+        remaining_s = max(0.05, deadline - time.monotonic())
         key = f"{training}/{rank}"
         try:
-            store.wait([key], datetime.timedelta(seconds=left))
+            store.wait([key], datetime.timedelta(seconds=remaining_s))
             chunks = [store.get(f"{key}/{number}") for number in range(int(store.get(key)))]
             times[rank] = msgspec.json.decode(b"".join(chunks), type=Times)
         except (RuntimeError, ValueError):
@@ -275,30 +278,30 @@ def collect_times(
 
 
 def straggler_note(own: Times, others: dict[int, Times]) -> Note | None:
-    """Return a note that names the straggler; None without one."""
+    """Return a note that names the stragglers; None if there are none."""
     everyone = {0: own, **others}
-    until = {}
+    until_backward = {}
     for rank, times in everyone.items():
         if times.until_backward is not None:
-            until[rank] = times.until_backward
+            until_backward[rank] = times.until_backward
     steps = known_values(own.seconds[1:])
-    if len(until) < len(everyone) or not steps:
+    if len(until_backward) < len(everyone) or not steps:
         return None
-    usual = statistics.median_low(until.values())
+    usual = statistics.median_low(until_backward.values())
     step = statistics.median(steps)
-    slow = [rank for rank, value in until.items() if value - usual > SLOW_SHARE * step]
-    if not slow or len(slow) * 2 > len(until):
+    slow = [rank for rank, value in until_backward.items() if value - usual > SLOW_SHARE * step]
+    if not slow or len(slow) * 2 > len(until_backward):
         return None
-    worst = max(slow, key=lambda rank: until[rank])
+    worst = max(slow, key=lambda rank: until_backward[rank])
     nodes = dict.fromkeys(everyone[rank].node for rank in slow if everyone[rank].node)
     return Note(
         "stragglers",
         {
             "who": f"{_ranks(slow)} on {', '.join(nodes)}" if nodes else _ranks(slow),
             "verb": "is a straggler" if len(slow) == 1 else "are stragglers",
-            "longest": until[worst],
+            "longest": until_backward[worst],
             "usual": usual,
-            "percent": 100 * (until[worst] - usual) / step,
+            "percent": 100 * (until_backward[worst] - usual) / step,
         },
     )
 

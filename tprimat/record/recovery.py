@@ -70,8 +70,8 @@ def names(folder: Path) -> set[str]:
     """Return the file names of the journals in a directory of results: of plain files with names as
     Journal gives them.
 
-    Links, pipes and other files there belong to others, and so does what a link of the directory's
-    name leads to.
+    Links, pipes and other files there belong to others, and so does the target of a link with the
+    directory's name.
     """
     journals = folder / JOURNALS
     if journals.is_symlink():
@@ -127,8 +127,8 @@ def recover(folder: Path, ended: str | None = None) -> list[Recovered]:
 
 
 def _is_begun(path: Path) -> bool:
-    """Return whether a file is empty or begins as a journal does: what is left of one whose
-    training was killed.
+    """Return whether a file is empty or begins as a journal does: it may be left from a training
+    that was killed.
     """
     with files.open_plain(path) as file:
         return file.read(len(_BEGINNING)) == _BEGINNING[: os.fstat(file.fileno()).st_size]
@@ -143,7 +143,7 @@ def read(content: bytes, *, is_living: bool = False) -> tuple[Run, bool] | None:
     A last line that was cut is skipped, and so is everything after a broken line: a power cut
     leaves zeros.
 
-    Raises ValueError for what is no journal of this version.
+    Raises ValueError if it is no journal of this version.
     """
     lines = content.split(b"\n")
     first = msgspec.json.decode(lines[0], type=JournalHeader)
@@ -198,7 +198,7 @@ def so_far(path: Path) -> Run | None:
     """Return the run of a journal whose training goes on, or was killed; None if it has no steps
     yet.
 
-    Raises OSError and ValueError for what is no journal.
+    Raises OSError, and ValueError if it is no journal.
     """
     with files.open_plain(path) as file:
         content = file.read(store.LARGEST_FILE)
@@ -208,7 +208,7 @@ def so_far(path: Path) -> Run | None:
 
 
 def _timeline(setup: Run, records: Sequence[_Record], pauses: Sequence[Pause]) -> tuple[Entry, ...]:
-    """Return what the training spent its time on until its last record."""
+    """Return the timeline of the training until its last record."""
     ends = {}
     trained = 0.0
     left = list(pauses)
@@ -291,7 +291,7 @@ def _is_abandoned(path: Path, file: IO[bytes], ended: str | None) -> bool:
 
 
 def _session(file: IO[bytes]) -> str | None:
-    """Return the session of a journal whose first line was read; None if it doesn't say."""
+    """Return the session of a journal whose first line was read; None if it has none."""
     run = msgspec.json.decode(file.readline(LONGEST_LINE), type=_Line).run
     if run:
         return run.session

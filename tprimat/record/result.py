@@ -52,8 +52,8 @@ def contradictions(known: Run, shown: Run) -> list[Note]:
 
 
 def setup_of(known: Run, shown: Run, module: object, machine: Machine) -> Run:
-    """Return a Run without what was measured: what the caller knows, else what the training shows
-    of itself.
+    """Return a Run without measurements: the values that the caller knows, else those that the
+    training shows.
 
     The module gives a model its name.
     """

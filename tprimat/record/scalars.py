@@ -18,7 +18,7 @@ LOSS, NORM = "loss", "gradient norm"
 class StepValues:
     """Collects the loss and gradient norm of steps; none is read before its step's mark is ready.
 
-    `scalars` takes the values of tensors; `absent` says why a value is unknown, if it never came.
+    `scalars` takes the values of tensors; `absent` is why a value is unknown, if it never came.
 
     Attributes:
         seen: names of values that came at least once.
@@ -39,17 +39,17 @@ class StepValues:
         """Return what reads a step's loss and gradient norm later; on a CPU, read them at once.
 
         Args:
-            losses: of its micro-batches, each as take() has kept it; with a None among them the
-                step has no loss.
-            grad_norm: of the whole gradient, before clipping, kept in the same way.
-            scale: what the mean of the losses is multiplied by.
+            losses: those of its micro-batches, each as take() has kept it; with a None among them
+                the step has no loss.
+            grad_norm: norm of the whole gradient, before clipping, kept in the same way.
+            scale: factor for the mean of the losses.
         """
         if self._scalars.at_once:
             return self._read(losses, scale, grad_norm)
         return partial(self._read, losses, scale, grad_norm)
 
     def take(self, what: str, value: Any) -> Any:
-        """Take one value as it is now; return None for none, and for what is no single number."""
+        """Take one value as it is now; return None if there is none, or no single number."""
         # The usual case first: each step comes here.
         if type(value) is Tensor and value.numel() == 1:
             self.seen.add(what)
@@ -82,7 +82,7 @@ class StepValues:
                 self.rate = float(rate)
 
     def notes(self, *, has_steps: bool) -> list[Note]:
-        """Return what is unknown or doubtful of the values."""
+        """Return notes on unknown and doubtful values."""
         never = {}
         for what, why in self._absent.items():
             if has_steps and what not in self.seen:

@@ -1,6 +1,4 @@
-"""The timeline of a recording: what its process spent its time on, from its beginning to its
-end.
-"""
+"""The timeline of a recording: the use of its process's time, from its beginning to its end."""
 
 from __future__ import annotations
 
@@ -11,8 +9,8 @@ from tprimat.results.account import Entry, EntryKind
 
 
 class Pause(NamedTuple):
-    """A pause of the steps: from when to when, s since the first step began, and what it is for if
-    that is known.
+    """A pause of the steps: begin and end, s since the first step began, and its kind; None if
+    unknown.
     """
 
     begin: float

@@ -1,4 +1,4 @@
-"""Time: what a step time is, where the wall time of a run went as its source gives it, and the
+"""Time: the definition of a step time, the division of a run's wall time by its source, and the
 parts of that.
 """
 
@@ -26,7 +26,7 @@ Timer = Literal["timer", "sampled", "partial", "stamps"]
     sampled: its timer too, over one step in several; pauses between them are left out
     partial: means of blocks of steps, or a timer that leaves out a part of the steps, such as the
         start of each block
-    stamps: the time between records; evaluations and checkpoints that the source doesn't tell of
+    stamps: the time between records; evaluations and checkpoints that the source doesn't report
         are included
 """
 
@@ -50,8 +50,8 @@ class Timing(Section, frozen=True, kw_only=True):
     over_ranks: Annotated[str | None, "max over ranks, or the timed rank"] = None
 
     def __post_init__(self) -> None:
-        # Earlier results say this of loops that compile before their first step, too; the timer is
-        # the same.
+        # Earlier results have this also for loops that compile before their first step; the timer
+        # is the same.
         covers = self.covers and self.covers.replace(
             ", with compilation;", ", with any compilation in it;"
         )

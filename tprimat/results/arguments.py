@@ -12,8 +12,8 @@ _HARMLESS = re.compile(
     r"|logdir|logging|save|saving|ckpt|checkpoint|resume|tag|tags|note|notes|trial|run|experiment|port|host|addr|rank"
     r"|wandb|tensorboard|mlflow|project|report|date|time|label|seed|o)(?:_.*)?"
 )
-"""Options in which repetitions differ: steps, and names with a word that speaks of a place, an
-occasion or a seed.
+"""Options in which repetitions differ: steps, and names with a word for a place, an occasion or a
+seed.
 
 output_dir, run_id, data_seed; not config_file, lora_rank.
 """
@@ -23,8 +23,8 @@ _KERNEL = "ipykernel_launcher"
 
 
 def variant(run: Run) -> dict[str, str]:
-    """Return the arguments of a script that tell its configuration from others, by their names
-    without dashes.
+    """Return the arguments of a script that distinguish its configuration, by their names without
+    dashes.
 
     `train.py --fused --seed 3 optim.lr=1e-3` has {"script": "train.py", "fused": "", "optim.lr":
     "1e-3"}. Empty if a benchmark command measured the run, which knows the settings, or if the user

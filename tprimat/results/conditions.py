@@ -1,5 +1,5 @@
-"""The conditions under which a run was measured: other use of its CPUs, and what its machine
-reached before.
+"""The conditions under which a run was measured: other use of its CPUs, and the preflight rates of
+its machine.
 """
 
 from __future__ import annotations

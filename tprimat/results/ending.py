@@ -1,4 +1,4 @@
-"""How a run ended. Status says whether all requested steps were recorded; the ending says why no
+"""How a run ended. The status is whether all requested steps were recorded; the ending is why no
 more were.
 """
 
@@ -12,7 +12,7 @@ EndingKind = Literal["finished", "failed", "stopped", "cut_off", "running"]
 
 
 class Ending(Section, frozen=True, kw_only=True):
-    """How a run ended, and what in the log or the program says so."""
+    """How a run ended, and the evidence in the log or the program."""
 
     kind: Annotated[
         EndingKind,

@@ -51,7 +51,7 @@ def known_values(values: Iterable[AnyValue | None]) -> list[AnyValue]:
 
 
 def known_items(values: Mapping[str, AnyValue | None]) -> dict[str, AnyValue]:
-    """Return what is known of values by name."""
+    """Return the known ones of values by name."""
     return {name: value for name, value in values.items() if value is not None}
 
 

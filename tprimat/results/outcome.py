@@ -27,8 +27,8 @@ DIVERGED = {
     "grad-norm-not-finite": "gradient norm is not a number",
     "steps-skipped": "the optimizer skips steps",
 }
-"""Codes of notes on a training that diverged, and what each says; the first one that a run has is
-told.
+"""Codes of notes on a training that diverged, each with its text; the first one that a run has is
+shown.
 """
 
 
@@ -37,9 +37,9 @@ class Cause(NamedTuple):
 
     Attributes:
         kind: failed for an exception, a signal or an exit code; stopped for a limit of the
-            scheduler or a request from outside; None for what is only the last thing that was said.
+            scheduler or a request from outside; None if it is only the last message.
         text: in the words of its source.
-        line: of the log that states it.
+        line: line of the log that states it, or None.
     """
 
     kind: Literal["failed", "stopped"] | None
@@ -78,9 +78,9 @@ def ending_of(
     Args:
         done: its last step, counted from 1.
         planned: the steps that were asked for.
-        ended: whether its source says that it came to a regular end.
+        ended: whether its source states that it ended normally.
         asked: a limit that the user asked for, or early stopping, that ended it.
-        cause: what is known to have ended it otherwise.
+        cause: another known cause of its end, or None.
     """
     if ended or (planned and done >= planned):
         return Ending(kind="finished", cause=asked and asked.text, line=asked and asked.line)

@@ -1,5 +1,5 @@
-"""The preflight file: what the devices of a machine sustained before a benchmark, and what may slow
-it.
+"""The preflight file: the rates that the devices of a machine sustained before a benchmark, and
+causes that may slow it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Rate(msgspec.Struct, frozen=True, kw_only=True):
             windows / √windows.
         drop: by how much the last quarter of the time was below the first, relative; heat lowers
             clocks.
-        shape: of the product, as m×n×k.
+        shape: shape of the product, as m×n×k.
     """
 
     median: NonNegative
@@ -68,7 +68,7 @@ class NodePreflight(Fixed, frozen=True, kw_only=True):
     """One machine, by its first process.
 
     Attributes:
-        versions: of driver, torch and libraries.
+        versions: versions of driver, torch and libraries.
         processes: other processes on its GPUs, in words.
     """
 

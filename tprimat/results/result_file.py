@@ -71,8 +71,8 @@ class RecordedRepetition(RunRecord, frozen=True, kw_only=True):
 
 
 class ResultFile(Run, frozen=True, kw_only=True):
-    """A result file: one setup and its runs. At the top level stands the run whose mean step
-    time is the median one, so that a reader that knows nothing of `runs` works.
+    """A result file: one setup and its runs. At the top level stands the run whose mean step time
+    is the median one, so that a reader that doesn't know `runs` works.
     """
 
     schema_version: Annotated[Count, "version of this format"] = SCHEMA_VERSION
@@ -97,7 +97,7 @@ class Loaded:
     """A result file that was read, under its path as the user gave it.
 
     Attributes:
-        sha256: of the bytes that the runs were read from; by now the file may hold more.
+        sha256: digest of the bytes that the runs were read from; by now the file may have more.
     """
 
     name: str
@@ -186,7 +186,7 @@ _STATED = (
     " model model_config name optimizer os parallelism_config platform scale schema sha256 status"
     " timing tprimat_commit trace training_config varied versions"
 )
-"""Fields that name no machine, user or place, but what was trained, on what, and how."""
+"""Fields that name no machine, user or place, but the training, its hardware and its settings."""
 
 
 def without_names(value: Kind, names: Names) -> Kind:
@@ -238,7 +238,7 @@ def _changed(value: Kind, change: Callable[[str], Change | None], field: str = "
             members = [_changed(member, change, field) for member in value]
         new = type(value)(members)
     elif isinstance(value, msgspec.Struct):
-        # Numbers and what is empty stay, and of thousands of results they are most.
+        # Numbers and empty values stay; they are most of the values in thousands of results.
         changed = {}
         for name, member in msgspec.structs.asdict(value).items():
             if member and not isinstance(member, _NUMBERS):
@@ -252,7 +252,7 @@ def _changed(value: Kind, change: Callable[[str], Change | None], field: str = "
 
 
 def _named(name: str, value: Any, change: Callable[[str], Change | None], to: Change) -> Any:
-    """Return a value of a dictionary, which its name may tell from other text."""
+    """Return a value of a dictionary; its name may distinguish it from other text."""
     if not isinstance(value, str) or change(name) is not to:
         return _changed(value, change, name)
     text = to(f"{name}={value}")

@@ -51,7 +51,7 @@ SoftwareStack = Literal["cuda", "rocm", "cpu"]
 STACKS: dict[Platform, SoftwareStack] = {"nvd": "cuda", "amd": "rocm", "cpu": "cpu"}
 PLATFORMS: dict[str, Platform] = {stack: platform for platform, stack in STACKS.items()}
 VENDORS: dict[Platform, str] = {"nvd": "NVIDIA", "amd": "AMD"}
-"""Of the GPUs of a platform."""
+"""Title of the software stack for the GPUs of a platform."""
 
 FROM_DESCRIPTION = "system description"
 """How precision_detail begins where the log doesn't state the precision and MLPerf's system
@@ -546,7 +546,7 @@ class Run(RunRecord, frozen=True, kw_only=True):
 
     @property
     def num_gpus(self) -> int | None:
-        """Processes that trained; None if neither the configuration nor the machine says."""
+        """Processes that trained; None if neither the configuration nor the machine states it."""
         return self.training_config.num_gpus or self.gpu_info.device_count
 
 

@@ -25,8 +25,8 @@ softmax.
 """
 
 COPIES = "copies"
-"""The part of what the copy engines do: copies between host and device or within a device, and
-buffer clears.
+"""The part of the copy engines: copies between host and device or within a device, and buffer
+clears.
 """
 
 COMMUNICATION = "communication_"
@@ -75,7 +75,7 @@ class TracedWork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time goes in profiled steps. A profiler slows what it watches."""
+    """Where the time goes in profiled steps. A profiler slows the training."""
 
     steps: Annotated[
         tuple[TracedStep, ...], "profiled steps of all ranks; the whole trace if it has no steps"

@@ -43,36 +43,36 @@ class Setting(NamedTuple):
     """A setting of a training, or of the machine that it ran on. No dataclass: every --help imports
     this.
 
-    Several fields or names stand in one text, with blanks between them; the first name is the one
+    Several fields or names are in one text, with blanks between them; the first name is the one
     that is launched, the others are older or other spellings in logs.
 
     Attributes:
-        title: what a table shows.
+        title: its name in tables.
         field: where it lives in a Run: timing.clock. Several fields make one text; a name that ends
             in * stands for all that begin so.
         called: its key, if that isn't the last word of the first field.
         part: title of the row that shows this one; "" if it has a line of its own.
         label: how that row shows it, with {} for the value; "" if it doesn't.
         value: name of the function that makes the text of several fields; "" for the field itself.
-        same: name of the function that says whether two runs agree; "" if equal texts mean it.
-        unit: of the field, in words.
+        same: name of the function that returns whether two runs agree; "" if they agree when their
+            texts are equal.
+        unit: unit of the field, in words.
         null: what an unknown value means; "" if it means just that.
-        role: what a difference means.
+        role: the meaning of a difference, see Role.
         within: two runs for which a difference can explain anything: any two, or only those on one
             device or of one framework. Between others it is listed.
         configured: whether it is a part of a training's configuration. Machine and software, which
-            are what is compared, and what follows from other settings are not.
-        essential: without it nobody knows whether two systems did the same work or timed the same
+            are compared, and values that follow from other settings are not.
+        essential: without it, it is unknown whether two systems did the same work or timed the same
             thing, so it is listed even if none states it.
-        identity: whether another value makes another system, as new software and what is tuned
-            don't.
+        identity: whether another value makes another system; new software and tuned settings don't.
         named: whether a system may be called by it.
         phrase: how it is then called, with {} for the value; "" for title and value.
         optional: whether it is left out if neither states it, since few frameworks do.
         why: the reason for a harmless one.
         flag: its option of `benchmark`, as the help shows it; "" if a user can't choose it.
-        help: of that option; what stands in braces is filled in where the options are made.
-        log_flag, log_help: of the option for what a log leaves open.
+        help: help text of that option; parts in braces are filled in where the options are made.
+        log_flag, log_help: those of the option that sets the value if a log lacks it.
         least: the least whole number that the option takes.
         choices: the values that it takes, the default first, where the built-in frameworks alone
             take it: such a setting is this row, its field of Request, and what their loops do.
@@ -80,7 +80,7 @@ class Setting(NamedTuple):
         matched: whether --match takes it over.
         tuned: its part of a candidate's name in a search by --tune, with {} for the value; "" if
             none varies it.
-        kind: of its value in a log: a count from 1, a number, a seed from 0, a word or a name.
+        kind: that of its value in a log: a count from 1, a number, a seed from 0, a word or a name.
         megatron, torchtitan: its argument, which a launch takes and a log prints.
         megatron_log: an argument that only a log prints.
         nemo, megatron_bridge, automodel: fields of its recipe, by their paths; all of them are
@@ -132,7 +132,7 @@ class Setting(NamedTuple):
     deepspeed: str = ""
 
     def words(self, value: str) -> str:
-        """Return what a system with this value is called: micro-batch 2, eager, no packing."""
+        """Return the part of a system's name for this value: micro-batch 2, eager, no packing."""
         name = self.phrase or self.label or f"{self.title} {{}}"
         if value in ("True", "False", "none", "off"):
             return f"{'' if value == 'True' else 'no '}{name.format('').strip()}"

@@ -236,7 +236,7 @@ IDENTITY = tuple(setting for setting in SETTINGS if setting.identity)
 """Those that two measurements of one system agree in, with its GPU and its label."""
 
 NOT_CONFIGURED = frozenset(setting.title for setting in LEDGER if not setting.configured)
-"""Titles of machine and software, which are what is compared, and of what follows from other
+"""Titles of machine and software, which are compared, and of values that follow from other
 settings.
 """
 
@@ -277,7 +277,7 @@ HARMLESS = {
 
 @functools.cache
 def parts_of(title: str) -> tuple[Setting, ...]:
-    """Return the rows that a row shows beside its own value."""
+    """Return the rows that are shown next to a row's own value."""
     if title:
         return tuple(setting for setting in SETTINGS if setting.part == title)
     return ()
@@ -344,4 +344,4 @@ NEEDED = tuple(field for field in SIZES if field != "num_query_groups")
 DIVISION = tuple(
     row.request for row in SETTINGS if row.matched and row.field.startswith("parallelism_config.")
 )
-"""Fields of a request that say how a model is divided over GPUs."""
+"""Fields of a request on how a model is divided over GPUs."""

@@ -1,1 +1,1 @@
-"""A benchmark as a job of Slurm: its script, its state, and what it left."""
+"""A benchmark as a job of Slurm: its script, its state, and its files."""

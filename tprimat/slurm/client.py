@@ -40,7 +40,7 @@ ENDINGS = {
 """What became of a job, by the states at which it ends."""
 
 STOPPED = ("CANCELLED", "TIMEOUT", "PREEMPTED", "DEADLINE", "REVOKED")
-"""Those that say that a limit, or somebody, ended it."""
+"""States of a job that a limit or a person ended."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,8 +166,8 @@ def gpus_of_a_node(partition: str | None) -> int | None:
 
 
 def _of_scontrol(text: str) -> JobState:
-    # The last job of the answer is the one that was asked for; an array's tasks come each on its
-    # line.
+    # The last job of the answer is the requested one; the tasks of an array are on lines of their
+    # own.
     values = dict(
         re.findall(r"(?:^|\s)([A-Za-z]+)=(\S*)", text.splitlines()[-1] if text.strip() else "")
     )

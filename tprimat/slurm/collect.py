@@ -39,7 +39,7 @@ PATIENCE_S = (2.0, 10.0, 30.0, 60.0, 120.0)
 
 
 def collect(job: Job) -> ExitStatus:
-    """Print what has become of a job, and turn what it left into results; the exit status."""
+    """Print the state of a job, and make results from its files; return the exit status."""
     job_id = job.job_id
     console.current().values["job"] = job_id
     if job_id is None:
@@ -122,7 +122,7 @@ def course(job: Job, state: JobState) -> list[str]:
 
 
 def ending(job: Job, state: JobState | None) -> str:
-    """Return how a job ended: as Slurm says, or, if it has forgotten the job, as its script
+    """Return how a job ended: as Slurm reports, or, if it has forgotten the job, as its script
     noted.
     """
     if state is not None:
@@ -187,8 +187,8 @@ def _collect_ended(job: Job, ended: Ending, how: str, *, succeeded: bool) -> Exi
 
 
 def _result_of(job: Job, training: Training, ended: Ending) -> StoredRun:
-    """Return the result of a training that left none: of its log, or of nothing but what it was to
-    be.
+    """Return the result of a training that left none: from its log, or else only from its
+    request.
     """
     request = _request(training)
     log = Path(training.log)

@@ -1,5 +1,5 @@
-"""The directory of a job, below the output directory: its script, its log, what it has begun, and
-which job it is.
+"""The directory of a job, below the output directory: its script, its log, the started trainings,
+and the number of the job.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Description(Fixed, frozen=True):
 
     Attributes:
         job_id: None while it isn't submitted.
-        output_dir: of the results, absolute.
-        words: of the benchmark on each node.
+        output_dir: directory of the results, absolute.
+        words: arguments of the benchmark on each node.
     """
 
     output_dir: str
@@ -65,7 +65,7 @@ class Job:
         )
 
     def notes(self) -> list[tuple[str, ...]]:
-        """Return what the script noted of its course: (job, time, what, …) each."""
+        """Return the script's notes on its progress: (job, time, event, …) each."""
         try:
             lines = (
                 files.read_plain(self.folder / script.STATE).decode("utf-8", "replace").splitlines()

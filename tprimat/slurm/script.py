@@ -13,8 +13,7 @@ from tprimat.measure.attempt import JOB
 from tprimat.slurm.settings import SlurmJob
 
 NAME, LOG, STATE = "job.sh", "job.log", "state"
-"""Files of a job's directory: its script, what it prints, and what the script itself notes of its
-course.
+"""Files of a job's directory: its script, its output, and the script's own notes on its progress.
 """
 
 _BODY = """\

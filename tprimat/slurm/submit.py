@@ -40,7 +40,7 @@ def submit(options: BenchmarkOptions) -> int:
             heading="profile",
         )
     jobs = list(map(_job, points))
-    # Only now: what is wrong with any of them is known before the first one is submitted.
+    # Submitted only now, so that errors in any of them are found before the first one is submitted.
     statuses = [_submit(point, *job) for point, job in zip(points, jobs, strict=True)]
     return most_severe(statuses)
 

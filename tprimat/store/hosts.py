@@ -1,8 +1,8 @@
 """Pseudonyms of the machines whose results a directory has: node-1, node-2, … in the order in which
 they came.
 
-A file beside the results says which machine has which number: a salt, and a hash with it of each
-machine's name. It has no name, and no bundle has it.
+A file next to the results has the numbers of the machines: a salt, and a hash with it of each
+machine's name. It has no plain names, and it is never packed into a bundle.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Hosts:
                 )
         if self._found is None:
             # Machines of results that lost their file, or came without it, keep their numbers. A
-            # directory has results of some thousand machines at most; a foreign result may say
+            # directory has results of some thousand machines at most; a foreign result may have
             # node-999999999, which would be a list of 8 GB.
             numbers = [0]
             for path in self._folder.glob("*.json"):
@@ -121,9 +121,7 @@ def names(number: Callable[[str], str], runs: Iterable[Run] = ()) -> Names:
 
 
 def hidden(value: Kind, known: Hosts, *, are_results: bool = False) -> Kind:
-    """Return a run, or what is to be said of one, with pseudonyms, unless names stay; results may
-    have some.
-    """
+    """Return a run, or texts on one, with pseudonyms, unless names stay; results may have some."""
     number = known.number_unless_given if are_results else known.number
     if names_stay():
         return value

@@ -8,7 +8,7 @@ Three forms are known, each one JSON object that holds the times of the steps:
     February    step_times, loss_values, learning_rates, software_stack "nemo" or "rocm"
 
 On NVIDIA a callback in the training wrote them, on AMD a reader of Primus logs, and the same key
-means different things. What can't be believed becomes None, with a note that holds the value.
+means different things. Values that can't be true become None, with a note that has the value.
 """
 
 from __future__ import annotations
@@ -42,18 +42,17 @@ from tprimat.text import plain
 from tprimat.units import gib_to_gb, round_figure
 
 TOLERANCE = 0.001
-"""How far a printed value may lie from the one that the steps give; the printed ones are rounded.
-"""
+"""How far a printed value may differ from the value by the steps; printed values are rounded."""
 
 LONGEST_TEXT = 200
 
 
 def decode(content: bytes, name: str) -> tuple[Run, ...]:
-    """Return the one run of a file of an earlier tool; its name stands for what the file itself
-    doesn't state.
+    """Return the one run of a file of an earlier tool; its name replaces values that the file
+    itself doesn't state.
 
-    Raises msgspec.DecodeError for what is not JSON, and ValidationError, which names the field, for
-    what is no result.
+    Raises msgspec.DecodeError if it is not JSON, and ValidationError, which names the field, if it
+    is no result.
     """
     parsed = schema.parse(content)
     if not isinstance(parsed, dict) or not (
@@ -102,7 +101,7 @@ class _LegacyFile:
         training = self._training_config()
         learning_rates = self._series("learning_rates", stated.learning_rates)
         if stated.learning_rates and learning_rates.count(None) == count:
-            # Without their places they still tell two schedules apart.
+            # Without their positions they still distinguish two schedules.
             ends = finite((stated.learning_rates[0], stated.learning_rates[-1]))
             self.printed.update(first_learning_rate=ends[0], last_learning_rate=ends[1])
         status_reason = None
@@ -226,7 +225,7 @@ class _LegacyFile:
         return self._from_name("model", self.named.model)
 
     def _from_name(self, field: str, value: str | None) -> str | None:
-        """Return what the file's name says of a field that the file doesn't state."""
+        """Return the value in the file's name for a field that the file doesn't state."""
         if value:
             self._note("legacy-from-name", field=field, value=value)
         else:

@@ -91,7 +91,7 @@ Result: Any = msgspec.defstruct(
             (name, str | None, None)
             for name in ("platform", "framework", "model", "source", "timestamp")
         ),
-        # Of one device, as torch or a table named it.
+        # Memory of one device, as torch or a table stated it.
         _group(
             "gpu_info",
             "device_name device_count total_memory_gb gpu_cores software_stack software_version"
@@ -142,7 +142,7 @@ _COMMIT_OR_COPY = re.compile(r"(-(?=[a-f]*\d)[0-9a-f]{7,40})?( ?\(\d+\))?$")
 
 
 def from_name(name: str) -> Named:
-    """Return what the name of a file states, commit hash and "(1)" of a copy aside."""
+    """Return the values in the name of a file, except the commit hash and the "(1)" of a copy."""
     stem = _COMMIT_OR_COPY.sub("", name.removesuffix(".json"), count=1)
     if match := _TRAIN_NAME.fullmatch(stem):
         before, platform, framework, model = match.groups()
@@ -162,7 +162,7 @@ def from_name(name: str) -> Named:
 
 
 def model_name(text: str) -> str | None:
-    """Return a model under the name of its row, or as it is written; None for what is no name."""
+    """Return a model under the name of its row, or as it is written; None if it is no name."""
     if not PLAIN.fullmatch(text):
         return None
     model = models.recognize(text)
@@ -174,14 +174,14 @@ def model_name(text: str) -> str | None:
 def parse(content: bytes) -> Any:
     """Return JSON as Python values, with the NaN and Infinity that Python writes and JSON hasn't.
 
-    Raises msgspec.DecodeError for what is not JSON.
+    Raises msgspec.DecodeError if it is not JSON.
     """
     try:
         return msgspec.json.decode(content)
     except msgspec.DecodeError:
         if re.search(rb"\b(NaN|Infinity)\b", content) is None:
             raise
-        # If something else is wrong too, msgspec's error says at which byte.
+        # If something else is wrong too, msgspec's error states the byte.
         with contextlib.suppress(ValueError):
             return json.loads(content)
         raise

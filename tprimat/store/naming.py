@@ -12,7 +12,7 @@ from tprimat.results.run import STACKS, Run, setup_key
 ENCODER_DECODER = "encdec"
 
 _STACK_OF = {"nemo": "cuda", "primus": "rocm"}
-"""What the names of these frameworks' results say, whatever they ran on."""
+"""Parts of the names of these frameworks' results, whatever they ran on."""
 
 _LONGEST_PART = 24
 
@@ -47,7 +47,7 @@ def file_name(run: Run) -> str:
 
 
 def difference(run: Run, other: Run) -> str:
-    """Return what tells a run from one of another setup, as a part of a file name."""
+    """Return the part of a file name that distinguishes a run from those of other setups."""
     for part, another in zip(_parts(run), _parts(other), strict=True):
         if part and part != another:
             return _plain(part)[:_LONGEST_PART]
@@ -60,7 +60,7 @@ def difference(run: Run, other: Run) -> str:
 
 
 def _parts(run: Run) -> list[str | None]:
-    """Return what a setup is told by, as parts of a file name; None for what is unknown of it."""
+    """Return the values that distinguish a setup, as parts of a file name; None if unknown."""
     config = run.training_config
     gpu = run.gpu_info.device_name
     parts = [

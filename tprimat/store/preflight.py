@@ -46,14 +46,14 @@ def read(path: Path) -> PreflightFile | None:
 
 
 def latest(folder: Path, host: str | None, ids: Sequence[str], processes: int) -> Preflight:
-    """Return what the result of a training keeps of the preflight of its machine; nothing if there
-    is none.
+    """Return the values of the preflight of its machine for the result of a training; empty if
+    there is none.
 
     The ids are those of the GPUs that train there (Device.id), each empty if unknown; none on a
     CPU. There, processes share the cores, so a preflight counts only with the same number of
     processes.
     """
-    # Of an earlier version, or with --include-host, under its own name.
+    # A result of an earlier version, or with --include-host, has the machine's own name.
     names = [] if host is None else [hosts.Hosts(folder).known(host) or host, host]
     file = next(filter(None, (read(path_for(folder, name)) for name in names)), None)
     if file is None or (file.platform == "cpu") != (not ids):
@@ -63,7 +63,7 @@ def latest(folder: Path, host: str | None, ids: Sequence[str], processes: int) -
         if len(here) == processes:
             return in_short(file)
         return Preflight()
-    # A preflight of other or of fewer GPUs says nothing of these.
+    # A preflight of other GPUs, or of fewer, is no evidence on these.
     present = {device.id for device in here if device.id}
     if set(ids) <= present if all(ids) else len(here) >= len(ids):
         return in_short(file)

@@ -1,4 +1,4 @@
-"""The record of a training's start, beside its log: the machine, the software, the configuration.
+"""The record of a training's start, next to its log: the machine, the software, the configuration.
 
 The logs of Primus name neither the GPU nor ROCm nor torch. Whoever reads one, on any machine, finds
 these facts of the machine that trained in a small file: output/training_llama.log has
@@ -48,7 +48,7 @@ _ANSWERED = ("timestamp-unknown", "machine-unstated", "mlperf-gpus-unstated", "g
 
 class StartRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Facts recorded when a training was started: the machine, as platforms.detect() saw it, and
-    what was configured.
+    the configuration.
 
     Attributes:
         experiment: a name that stands in the log it belongs to, and in no other.
@@ -132,8 +132,8 @@ def _same_gpu(one: str, other: str) -> bool:
 
 
 def applied(run: Run, record: StartRecord) -> Run:
-    """Return a run that was read from a log, with what the record of its start knows and the log
-    doesn't state.
+    """Return a run that was read from a log, with the values in the record of its start that the
+    log doesn't state.
     """
     for name in _MACHINE:
         logged = getattr(run.gpu_info, name)

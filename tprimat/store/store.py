@@ -69,16 +69,17 @@ still recognized.
 """
 
 SURELY_THE_SAME = 3
-"""Equal records with so many different times, all values equal to the last digit, belong to one
+"""Records that are equal to the last digit, with at least this many different times, belong to one
 run.
 """
 
 
 class Saved(NamedTuple):
-    """The result file with so many runs, the new path of the file that was in the way, and whether
-    the run was there.
+    """The result file and the number of its runs, the new path of the file that was in the way, and
+    whether the run was already there.
 
-    In the way is what is no result, and under a name from the user a result of another setup.
+    A file is in the way if it is no result or, under a name from the user, a result of another
+    setup.
     """
 
     path: Path
@@ -239,8 +240,8 @@ def _packed(file: Loaded, shared: dict[object, object]) -> Loaded:
             series = getattr(run, name)
             msgspec.structs.force_setattr(run, name, shared.setdefault(series, series))
         for name in ("step_times", "loss_values", "learning_rates", "grad_norms"):
-            # One with unknown values stays a tuple. The run is as frozen as before: nobody else has
-            # it yet.
+            # A series with unknown values stays a tuple. The run is as frozen as before: no other
+            # code has it yet.
             with contextlib.suppress(TypeError):
                 msgspec.structs.force_setattr(run, name, array.array("d", getattr(run, name)))
     return file
@@ -467,8 +468,7 @@ def _joined(earlier: tuple[Run, ...], run: Run) -> tuple[tuple[Run, ...], bool]:
     """
     for index, other in enumerate(earlier):
         if _same_training(other, run):
-            # Of a log that was read while it was written, and of one that was cut, the longer one
-            # counts.
+            # If a log was read while it was written, or was cut, the longer reading counts.
             longer = max(run, other, key=lambda read: len(read.steps))
             return (*earlier[:index], longer, *earlier[index + 1 :]), True
     return (*earlier, run), False

@@ -1,8 +1,8 @@
 """Results that were read from a log by rules that have changed since.
 
-A result keeps what the reader found when it was written, and states no version of it. Only files of
-schema 1 are surely older than these rules; which of them the rules change shows in the result
-itself.
+A result has the values that the reader found when it was written, but not the reader's version.
+Only files of schema 1 are surely older than these rules; which of them the rules change shows in
+the result itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tprimat.notes import Note
 from tprimat.results.run import Run
 
 CHANGED = 0.005
-"""Share by which a step time must differ to be told."""
+"""Share by which a step time must differ to be reported."""
 
 UNREAD = 0.05
 """Share of the training that must belong to no part of a run, or to its start-up, such as one block

@@ -29,8 +29,8 @@ from tprimat.store import store
 from tprimat.store.history import files_below
 
 TOGETHER_S = 60.0
-"""Logs of a directory that were written within so many seconds of the newest belong to the training
-that runs.
+"""Logs of a directory that were written within this many seconds of the newest one belong to the
+running training.
 """
 
 
@@ -56,8 +56,8 @@ class GrowingLogs:
     Attributes:
         ended: whether nothing can follow: the pipe was closed, or the training has written its
             result.
-        problem, heading: why there is no training in the logs so far, and where
-            docs/troubleshooting.md says more.
+        problem, heading: why there is no training in the logs so far, and the heading in
+            docs/troubleshooting.md.
         notes: what happened to the log, since they were last taken.
 
     Raises UnreadableError if there is no such file or directory.
@@ -153,7 +153,9 @@ class GrowingLogs:
         return [log for log in latest.values() if (log.run.framework, log.run.model) == setup]
 
     def _recorded(self) -> Iterator[ImportedRun]:
-        """Yield the runs of recorders: of results, and of the journals of those that go on."""
+        """Yield the runs of recorders: those of results, and those of the journals of running
+        trainings.
+        """
         path = Path(self.name)
         if self._is_folder or path.suffix == ".json":
             with contextlib.suppress(UnreadableError):
@@ -163,7 +165,7 @@ class GrowingLogs:
                 yield ImportedRun(str(journal), run, (), {})
 
     def _outcome(self, source: sources.LogSource) -> sources.Outcome:
-        """Return what a source holds, as it was read before if its files are the same."""
+        """Return the content of a source, as it was read before if its files are the same."""
         versions = [self._versions[path] for path in source.paths if path in self._versions]
         earlier = self._read.get(source.paths)
         if self._is_folder and earlier is not None and earlier[0] == versions:
@@ -180,7 +182,7 @@ class GrowingLogs:
     def _written(self, log: ImportedRun) -> float:
         if log.title not in self._versions:
             return 0.0
-        # Of a training that is recorded, the log beside says less.
+        # If a training is recorded, the log next to its journal has fewer values.
         later_s = TOGETHER_S if log.run.is_live else 0.0
         return self._versions[log.title].written + later_s
 
@@ -213,15 +215,15 @@ class GrowingLogs:
         with open(source, "rb", buffering=0, closefd=source is self.name) as pipe:
             while (chunk := pipe.read(CHUNK)) != b"":
                 if chunk is None:
-                    # Of one that doesn't block, nothing yet.
+                    # A pipe that doesn't block has nothing yet.
                     select.select([pipe], [], [])
                 self._spool.write(chunk or b"")
                 self._spool.flush()
         self.ended = True
 
     def _take_rotated(self, then: Version) -> None:
-        """Keep what the log held before it was renamed, or copied and emptied; else say that it is
-        lost.
+        """Keep the content of the log from before it was renamed, or copied and emptied; else note
+        that it is lost.
         """
         path = Path(self.name)
         siblings = {}

@@ -24,7 +24,7 @@ MOST_CHANGES, MOST_CAVEATS = 3, 2
 def screen(
     state: State, title: str, quiet_s: float | None, until: float | None = None, width: int = 80
 ) -> list[str]:
-    """Return what is shown of a training, a line each.
+    """Return the shown values of a training, a line each.
 
     `quiet_s` is the time since the last step, s, if the training continues; `until` is the share of
     the mean to which the interval must fall, if the watch waits for that.
@@ -72,7 +72,7 @@ def line(state: State) -> str:
 
 
 def values(state: State) -> JsonObject:
-    """Return what is known of a training, for a program; shares of one, times in s."""
+    """Return the known values of a training, for a program; shares of one, times in s."""
     ratio = state.pair and state.pair.ratio
     steady = state.summary.steady
     return {
@@ -173,7 +173,7 @@ def _percentiles(state: State) -> str:
 
 
 def _time(state: State) -> str:
-    """Return the time since the start and what it went to, the longest part first; empty without a
+    """Return the time since the start and its parts, the longest part first; empty without a
     clock.
     """
     account = account_of(state.run, state.summary)

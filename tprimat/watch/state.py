@@ -26,7 +26,7 @@ WATCHED, BASELINE = "this run", "baseline"
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """A training as its log says so far.
+    """A training as far as its log shows it.
 
     Attributes:
         recent_s: median step time of the last records, s.
@@ -34,7 +34,7 @@ class State:
         pair: the comparison with the baseline, which comes first; None without one, or if they
             can't be compared.
         pair_problem: why they can't.
-        caveats: what is doubtful in its values, and what could overturn the comparison.
+        caveats: doubts about its values, and reasons that could overturn the comparison.
         implausible: why its values can't be true, if so.
         ranks: step times of the logs of one training, s, by the names of the logs; empty for a
             single log.
@@ -78,10 +78,8 @@ class State:
 
     @property
     def cause(self) -> str | None:
-        """The error that its log names, if any, with its line; the training may go on all the
-        same.
-        """
-        # Before the first step the status of a log says failed, which no line of it does.
+        """The error in its log, if any, with its line; the training may still continue."""
+        # Before the first step the status of a log is failed, although no line states that.
         ending = self.run.ending or how_ended(self.run)
         if ending.kind not in ("failed", "stopped") or ending.cause is None:
             return None
@@ -105,7 +103,7 @@ class State:
 
     @property
     def time_left_s(self) -> float | None:
-        """How long it will go on at its present pace, s."""
+        """How long it will continue at its present pace, s; None if unknown."""
         if self.recent_s is None or self.max_steps is None or self.is_complete:
             return None
         return max(0, self.max_steps - self.step) * self.recent_s
@@ -185,7 +183,7 @@ def _compared(state: State, baseline: Sequence[Loaded]) -> State:
     """Return a state with the comparison as it would be if the run ended now; else with why there
     is none.
     """
-    # An incomplete run isn't compared; that this one isn't over is said with its ratio.
+    # An incomplete run isn't compared; here the ratio is shown with a note that the run isn't over.
     ended = state.run.but(status="complete", status_reason=None, ending=None, label=WATCHED)
     files = []
     for file in baseline:

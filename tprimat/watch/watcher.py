@@ -1,4 +1,4 @@
-"""Watch a training: read its logs as they grow, tell what happens, and decide when to stop."""
+"""Watch a training: read its logs as they grow, report what happens, and decide when to stop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from tprimat.watch.growing import GrowingLogs
 from tprimat.watch.state import State, state_of
 
 STALL_STEPS, STALL_S = 10, 60.0
-"""A training stalls that makes no step for the time of so many records, and for so many seconds."""
+"""A training has stalled if it makes no step for the time of STALL_STEPS records and for STALL_S
+seconds.
+"""
 
 READING_SHARE = 0.1
 """Share of the time that goes into reading: a long log is read less often."""
@@ -101,12 +103,12 @@ class _Watcher:
 
     def look(self) -> Update:
         """Look at the logs, and read them if they have grown and were not read just now."""
-        # Asked first: what a pipe held when it was closed is then read below.
+        # Asked first, so that the rest of a closed pipe is read below.
         ended = self._logs.ended
         self._unread = self._logs.has_grown() or self._unread
         began = self._clock()
         events: list[str] = []
-        # Before steps are reported as missing, what was written is read.
+        # The written lines are read before steps are reported as missing.
         patience = min(STALL_S, self._conditions.max_stall_s or STALL_S)
         is_late = (
             began - self._progress > patience / 2 and began - self._read_last > self._reading_s
@@ -128,7 +130,7 @@ class _Watcher:
 
     def _read(self) -> Iterator[str]:
         runs = self._logs.read()
-        # Of a directory's logs the newest may belong to a rank that prints no steps.
+        # The newest log of a directory may belong to a rank that prints no steps.
         runs = [result for result in runs if result.run.steps] or runs
         if not runs:
             return
@@ -173,7 +175,7 @@ class _Watcher:
             yield f"no step for {units.duration(quiet_s)}{often}"
 
     def _ending(self, quiet_s: float, closed: bool) -> tuple[str, ExitStatus | None]:
-        """Return why the watch is over, and the exit status; None while it goes on."""
+        """Return why the watch is over, and the exit status; None while it continues."""
         state = self._state
         conditions = self._conditions
         missed = ExitStatus.OK if conditions.until is None else ExitStatus.INCONCLUSIVE

@@ -27,7 +27,7 @@ class Efficiency:
 
     Attributes:
         steps: the steps that they cover, or the number of runs.
-        values: by the name of the row; a row that nobody asked for is absent.
+        values: by the name of the row; a row that wasn't requested is absent.
         hints: what could be tried.
     """
 
@@ -78,8 +78,8 @@ def of_runs(
 
 
 def largest_micro_batch(first: Run, second: Run) -> tuple[int | None, str]:
-    """Return the largest micro-batch that fits, on the line through two measured ones, and what it
-    rests on.
+    """Return the largest micro-batch that fits, on the line through two measured ones, and a text
+    on these.
 
     None, and the reason, if it is unknown.
     """

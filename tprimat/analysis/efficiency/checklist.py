@@ -28,7 +28,7 @@ def hints(subject: Subject, values: Mapping[str, Value]) -> tuple[str, ...]:
 
 def _of_memory(values: Mapping[str, Value]) -> Iterator[str]:
     used = values["memory_used_share"]
-    # An average says little on how much room is left.
+    # An average is little evidence of how much room is left.
     if used.value is None or "memory_headroom_gb" not in values:
         return
     if used.value < 100 * ROOM_BELOW:

@@ -1,4 +1,4 @@
-"""What the efficiency metrics are computed from, and what they are: values with their intervals."""
+"""The inputs of the efficiency metrics, and the metrics: values with their intervals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ kernels alone 75.
 class Value:
     """A value in the unit of its row, with its interval if the step time has one; or None.
 
-    The reason says why there is no value, or what must be known of it.
+    The reason is why there is no value, or what must be known about it.
     """
 
     value: float | None
@@ -52,7 +52,7 @@ class Value:
         return Value(value, low, high, reason)
 
     def priced(self, price: Price) -> Value:
-        """Return the cost of so many GPU-hours; its interval combines those of time and price."""
+        """Return the cost of GPU-hours; its interval combines those of time and price."""
         assert self.value is not None
         low = self.low or self.value
         high = self.high or self.value
@@ -203,7 +203,7 @@ class Subject:
         return self.share_of_peak(self.tflops(causal=True)).value
 
     def memory(self, factor: float, *, free: bool = False) -> Value | None:
-        """Return the highest memory, or what is free beside it, times a factor; None if one is
+        """Return the highest memory, or the free memory besides it, times a factor; None if one is
         unknown.
         """
         highest = highest_memory(self.run)

@@ -53,7 +53,7 @@ def _metric(
 
 
 def values(subject: Subject) -> dict[str, Value]:
-    """Return the metrics by the name of the row; a row that nobody asked for is absent."""
+    """Return the metrics by the name of the row; a row that wasn't requested is absent."""
     computed = {}
     for metric, function in zip(METRICS, _FUNCTIONS, strict=True):
         computed[metric.name] = function(subject)

@@ -1,5 +1,5 @@
-"""From timelines to a result's trace and breakdown: each step's parts, and the kernels behind
-them.
+"""From timelines to a result's trace and breakdown: each step's parts, and the kernels that take
+their time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOST_WORK = 150
 """Kinds of work that a result holds, the longest of them."""
 
 SMALLEST_SHARE = 1e-4
-"""Of the time of all work; kinds below are left out."""
+"""Share of the time of all work; kinds of work with less are left out."""
 
 LONGEST_NAME = 400
 """Characters of a kernel's name."""
@@ -220,7 +220,7 @@ def _types(encoded: bytes) -> tuple[str, ...]:
 
 
 def _inputs(encoded: bytes) -> list[Any]:
-    """Return what a trace states of each input of an operator; nothing if it isn't a list."""
+    """Return a trace's values for the inputs of an operator; empty if they aren't a list."""
     with contextlib.suppress(msgspec.MsgspecError):
         return msgspec.json.decode(encoded, type=list[Any])
     return []

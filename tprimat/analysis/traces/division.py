@@ -76,9 +76,9 @@ class IdleCauses:
     """Why a GPU was idle, by what the host did meanwhile.
 
     Work that the host launched only after the GPU had run dry waits for the host: from the end of
-    the earlier work to its own start. What the thread that launches it did until then tells why: it
-    loaded data, it waited for the GPU, or, as far as the trace shows, it ran its program. Work that
-    was launched early enough and still didn't start waits for something else.
+    the earlier work to its own start. The cause is what the thread that launches it did until then:
+    it loaded data, it waited for the GPU, or, as far as the trace shows, it ran its program. Work
+    that was launched early enough and still didn't start waits for something else.
     """
 
     def __init__(self, timeline: Timeline, work: Sequence[Work]) -> None:

@@ -22,7 +22,7 @@ added.
 
 _MULTIPLIES = re.compile(r"gemm|mma|Cijk_.{0,400}_MT\d+x\d+", re.IGNORECASE)
 _HELPER = re.compile(r"reduce|memset|memcpy|fill|cast|copy|workspace|Cijk_", re.IGNORECASE)
-"""Kernels that a matrix product launches beside the one that multiplies, such as split-K's
+"""Kernels that a matrix product launches in addition to the one that multiplies, such as split-K's
 reduction.
 
 Template arguments of one that multiplies may hold the same words. Tensile (rocBLAS, hipBLASLt)
@@ -31,7 +31,7 @@ split K left, and Cijk_B scales C.
 """
 
 UNKNOWN_SHARE = 0.01
-"""Of the time of matrix products: if the sizes of more are unknown, so are their FLOPs."""
+"""Share of the time of matrix products: if the sizes of more are unknown, so are their FLOPs."""
 
 
 class Product(NamedTuple):
@@ -39,7 +39,7 @@ class Product(NamedTuple):
 
     Attributes:
         batch, m, n, k: A is m × k, B is k × n, `batch` times.
-        precision: of A and B.
+        precision: precision of A and B.
     """
 
     batch: int

@@ -1,5 +1,5 @@
-"""What a trace holds of one process, sorted: work of the GPU, calls that launched it, and what the
-host did.
+"""The events of one process in a trace, sorted: work of the GPU, calls that launched it, and ranges
+of the host.
 
 Times are integers of ns, so that parts add up exactly.
 """
@@ -49,7 +49,7 @@ class RangeKind(NamedTuple):
     """What many ranges of the host share.
 
     Attributes:
-        shapes, types: of an operator's inputs, as JSON.
+        shapes, types: those of an operator's inputs, as JSON.
         collective: the kind of communication that NCCL recorded.
     """
 
@@ -113,14 +113,14 @@ class Timeline:
     """The events of one process that matter.
 
     Attributes:
-        work: of its GPUs.
+        work: work of its GPUs.
         launches: by correlation.
         ranges: by thread.
         waits: calls that wait for the GPU, by thread.
         loads: ranges in which data are loaded or prepared, by thread.
         steps: the steps that annotations mark: name, start, end, thread.
         rank, world_size, device_name, software_stack, software_version: as the trace states them.
-        memory_bytes, compute_units: of each GPU, if all are alike.
+        memory_bytes, compute_units: those of each GPU, if all are alike; else None.
     """
 
     work: list[Work] = dataclasses.field(default_factory=list)

@@ -29,7 +29,7 @@ from tprimat.errors import UsageError
 from tprimat.frameworks import defaults, scales
 from tprimat.frameworks import names as framework_names
 from tprimat.frameworks.nemo.defaults import PRESETS
-from tprimat.frameworks.request import EMBEDDED, PRECISIONS, PROFILERS, BenchmarkOptions
+from tprimat.frameworks.request import BUILT_IN_CHOICES, PRECISIONS, PROFILERS, BenchmarkOptions
 
 DEFAULT_TIME_LIMIT = "8m"
 """With two minutes to start, a run ends within ten."""
@@ -154,7 +154,7 @@ def _add_setup(most_used: Group, group: Group) -> None:
     add_setting(group, "scale", scales.COMMON, type=str)
     add_sizes(group, several_micro_batches=True)
     add_setting(group, "torch_compile")
-    for key in EMBEDDED:
+    for key in BUILT_IN_CHOICES:
         add_setting(group, key)
     group.option(
         "--config FILE",

@@ -69,7 +69,7 @@ def train(request: Request) -> None:
     with recording as recorder:
         # Automodel has reduced the losses over all processes.
         recorder.recording.values.is_global = True
-        limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.agree)
+        limit = TimeLimit(request.steps, request.time_limit_s, process.world_size, process.any_rank)
 
         def recorded(batches: Any, max_grad_norm: float | None = None) -> Any:
             done = step(batches, max_grad_norm)
@@ -85,7 +85,7 @@ def train(request: Request) -> None:
 
 
 def setup(request: Request, content: FieldValues) -> Run:
-    """Return what the training itself doesn't show: a Run without records."""
+    """Return the values that the training itself doesn't show: a Run without records."""
     config = {f"distributed.{name}": value for name, value in content["distributed"].items()}
     config["loss_fn"] = content["loss_fn"][_TARGET].rpartition(".")[2]
     for name, value in content.get("fp8", {}).items():

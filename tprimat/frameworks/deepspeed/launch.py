@@ -57,7 +57,7 @@ class DeepSpeed(Loop[Request]):
     resolver = Resolver
 
     def variables(self, request: Request) -> dict[str, str]:
-        """Return where its programs are, and what it computes on."""
+        """Return the search path of its programs, and the CPU as accelerator if it trains there."""
         return {"PATH": _path()} | ({"DS_ACCELERATOR": "cpu"} if request.platform == "cpu" else {})
 
 

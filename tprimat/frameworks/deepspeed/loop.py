@@ -22,7 +22,7 @@ from tprimat.results.fields import JsonObject
 
 PRECISION_DETAILS = {
     "fp32": MIXED["fp32"],
-    # DeepSpeed casts the whole model and keeps what the optimizer works on in fp32.
+    # DeepSpeed casts the whole model and keeps the optimizer's copy of the weights in fp32.
     "bf16": "bf16 parameters and activations, fp32 master weights",
     "fp16": "fp16 parameters and activations, fp32 master weights",
 }
@@ -43,7 +43,7 @@ def configuration(training: Recipe, stage: int) -> JsonObject:
             if training.request.precision == "fp32"
             else {training.request.precision: {"enabled": True}}
         ),
-        # Its report of the time would wait for the GPU every so many steps.
+        # Its report of the time would make the host wait for the GPU at each report.
         "steps_per_print": sys.maxsize,
         "wall_clock_breakdown": False,
     }

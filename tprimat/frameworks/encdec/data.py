@@ -31,7 +31,7 @@ class ShardReader:
     """The pairs of all epochs, numbered through, read from shards.
 
     Each epoch has the shards in a random order of its own and goes through each from its first pair
-    to its last, as sharded data are read in production. Of an epoch's pairs those beyond
+    to its last, as sharded data are read in production. The pairs of an epoch beyond
     samples_per_epoch aren't read.
     """
 

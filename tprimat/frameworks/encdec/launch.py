@@ -1,5 +1,5 @@
-"""The encoder-decoder as a framework: defaults, limits and command of a training, and what a
-session shows of it.
+"""The encoder-decoder as a framework: defaults, limits and command of a training, and its values in
+a session's output.
 
 Every refusal comes before anything starts, and names a value that would do.
 """
@@ -85,8 +85,8 @@ class Resolver(resolve.Resolver):
         return unit
 
     def complete(self, request: Request, shape: ModelConfig) -> EncDecRequest:
-        """Return the request with its samples, epochs and shards. Raises UsageError for what the
-        device can't train.
+        """Return the request with its samples, epochs and shards. Raises UsageError if the device
+        can't train it.
         """
         requested = self.requested
         on_cpu = self.device.platform == "cpu"
@@ -103,7 +103,7 @@ class Resolver(resolve.Resolver):
             num_shards = requested.num_shards or min(
                 samples, shards.default_shards(samples * pair_bytes)
             )
-            # On a CPU a worker takes from the training what it needs itself.
+            # On a CPU a worker uses cores that the training itself needs.
             workers = requested.workers or (
                 1 if on_cpu else max(1, min(MOST_WORKERS, cores() // request.num_gpus - 1))
             )
@@ -151,7 +151,7 @@ def resolve_config(
 ) -> tuple[EncDecRequest, tuple[str, ...]]:
     """Make every choice that the user left open; return the request, and notes for the user.
 
-    `output_dir` is absolute. Raises UsageError for what the device can't train.
+    `output_dir` is absolute. Raises UsageError if the device can't train it.
     """
     resolver = Resolver(ENCDEC, ENCODER_DECODER, requested, device)
     request: Any = resolver.resolve(output_dir)
@@ -205,7 +205,7 @@ class EncDec(Loop[EncDecRequest]):
         ]
 
     def figures(self, run: Run, summary: Summary) -> list[tuple[str, str]]:
-        """Return what a training reached, beyond what all runs have: (name, value)."""
+        """Return the results of a training beyond those of all runs: (name, value)."""
         native = {}
         for name, value in run.native_metrics.items():
             if isinstance(value, (int, float)):

@@ -3,7 +3,7 @@
     python -m tprimat.frameworks.encdec.loop --framework=pytorch --platform=cpu --num-gpus=1 …
 
 Its options are an EncDecRequest's. Under torchrun each process runs it, and the first one writes
-the result. A loop in plain PyTorch: what is measured is the machine, not a framework.
+the result. A loop in plain PyTorch: it measures the machine, not a framework.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ MOST_RECORDS = 20_000
 REPORT_EVERY_S = 30.0
 
 DATA_TIMEOUT = datetime.timedelta(hours=24)
-"""How long the others wait for the one that writes the data: longer than any disk takes."""
+"""How long the other processes wait for the one that writes the data: longer than any disk takes.
+"""
 
 
 def main(arguments: list[str]) -> int:
@@ -73,7 +74,7 @@ def train(
     TrainingFailedError.
     """
     say = say if process.is_first else lambda line: None
-    process = process.on(request.platform)
+    process = process.with_device(request.platform)
     # Without the device NCCL guesses the GPU of each process at the first collective.
     device_id = process.device if process.device.type == "cuda" else None
     is_alone = process.world_size == 1
@@ -111,10 +112,10 @@ class Training(EpochRecorder):
         self._order: list[int] = []
         self._loader = self.watch(data.loader(dataset, self._order, request))
         self._step = model.Step(request, self.process)
-        self.process.highest([0.0])  # all are ready
+        self.process.max_over_ranks([0.0])  # all are ready
         self._started = self._reported = time.monotonic()
         self._limit = TimeLimit(
-            request.steps, request.time_limit_s, self.process.world_size, self.process.agree
+            request.steps, request.time_limit_s, self.process.world_size, self.process.any_rank
         )
         while self.stop_reason is None and len(self.epochs) < request.all_epochs:
             say(self.epoch_end(self._epoch(len(self.epochs))))
@@ -123,7 +124,7 @@ class Training(EpochRecorder):
         self.recording.memory.sample()
         memory = self.recording.memory.metrics().known()
         self.memory = MemoryMetrics(
-            **dict(zip(memory, self.process.highest(list(memory.values())), strict=True))
+            **dict(zip(memory, self.process.max_over_ranks(list(memory.values())), strict=True))
         )
 
     def _epoch(self, index: int) -> Epoch:
@@ -134,7 +135,7 @@ class Training(EpochRecorder):
         self._order[:] = range(before, last)
         window = -(-self.request.steps // MOST_RECORDS)
         read_s = 0.0
-        self.process.highest([0.0])  # all are ready
+        self.process.max_over_ranks([0.0])  # all are ready
         began = time.perf_counter()
         self._recorder.resume()
         for step, (tokens, seconds) in enumerate(self._loader, before + 1):
@@ -155,11 +156,11 @@ class Training(EpochRecorder):
             if step == last:
                 break
         self.recording.clock.wait(self.recording.clock.mark(), None)
-        self.process.highest([0.0])  # all are done
+        self.process.max_over_ranks([0.0])  # all are done
         ended = time.perf_counter()
         self._recorder.resolve()
         waited = sum(self._recorder.waits.get(step, 0.0) for step in range(before + 1, last + 1))
-        wall, waited, read_s = self.process.highest([ended - began, waited, read_s])
+        wall, waited, read_s = self.process.max_over_ranks([ended - began, waited, read_s])
         steps = last - before
         waited = min(waited, wall)
         utilisation = self.utilisation(began, ended)
@@ -195,7 +196,7 @@ class Training(EpochRecorder):
 def _prepare_data(request: EncDecRequest, process: Process, say: Callable[[str], None]) -> None:
     """Write or check the data, in one process of each machine; the others wait for it."""
     store = ranks.open_store()
-    key = f"tprimat/data/{process.machine}"
+    key = f"tprimat/data/{process.node_rank}"
     outcome = "failed"
     if process.local_rank:
         # No collective: those give up after minutes, and a disk may take hours.

@@ -38,7 +38,7 @@ class Settings:
     torch.nn.Transformer's.
 
     Attributes:
-        vocab_size: of source and target, which have an embedding each.
+        vocab_size: that of source and target, which have an embedding each.
         epochs: that are measured.
         warmup_epochs: before them, recorded but not measured.
         data_dir: directory of the shards, absolute; None for data made in memory.

@@ -35,11 +35,11 @@ class Epoch(NamedTuple):
     """One pass over the data, or several together.
 
     Attributes:
-        wall_s: of the slowest process, from when all were ready until all were done.
+        wall_s: time of the slowest process, from when all were ready until all were done.
         samples, steps: sequence pairs over all processes, and optimizer steps; fewer where the time
             limit cut it.
-        data_wait_s: of the process that waited longest; what the device stood idle for lack of
-            data.
+        data_wait_s: time that the device was idle for lack of data, in the process that waited
+            longest.
         read_s: seconds that workers spent reading, of the process whose workers read longest.
         began, ended: on the first process's time.perf_counter(), s.
         cached_share: share of the data that lay in the page cache before it; None if that isn't
@@ -64,12 +64,12 @@ class Epoch(NamedTuple):
 
 
 class EpochRecorder(LoopRecorder):
-    """Recorder of one process's training, with what is known of it beyond the steps.
+    """Recorder of one process's training, with its known values beyond the steps.
 
     Attributes:
         epochs: those that have ended, warm-up included.
-        memory: of the process that needs most, once all have ended.
-        loss_scale, skipped_steps: of fp16; None otherwise.
+        memory: that of the process that needs most, once all have ended.
+        loss_scale, skipped_steps: those of fp16; None otherwise.
         problems: notes so far.
     """
 
@@ -197,7 +197,7 @@ class EpochRecorder(LoopRecorder):
         }
 
     def notes(self) -> list[Note]:
-        """Return what is doubtful or unknown."""
+        """Return notes on doubtful and unknown values."""
         notes = list(self.problems)
         measured = self.measured
         took = self.total.wall_s
@@ -218,7 +218,7 @@ class EpochRecorder(LoopRecorder):
 
 
 def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
-    """Return what is known before the training: a Run without records."""
+    """Return the values that are known before the training: a Run without records."""
     world = request.num_gpus
     kind = IN_MEMORY
     if request.data_dir is not None:
@@ -248,8 +248,8 @@ def setup_of(request: EncDecRequest, precision_detail: str) -> Run:
 
 
 def cache_notes(shares: Sequence[float | None]) -> list[Note]:
-    """Return what the page cache did to a training, from the share of the data in it before each
-    measured epoch.
+    """Return the note on the page cache's effect on a training, from the share of the data in it
+    before each measured epoch.
     """
     read = known_values(shares)
     if len(read) < len(shares):

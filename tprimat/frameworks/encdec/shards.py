@@ -1,7 +1,7 @@
 """The data set on disk: shards of sequence pairs, written once, checked at each start, repaired if
 damaged.
 
-A manifest beside the shards holds their parameters and checksums. It is written again after each
+A manifest next to the shards has their parameters and checksums. It is written again after each
 shard that has reached the disk, so that a start after a kill continues there. Knows no torch.
 """
 
@@ -33,7 +33,7 @@ FORM = 1
 
 SPARE_SHARE = 0.01
 SPARE_BYTES = 1 << 20
-"""What is left free beside the data, for the file system and the manifest."""
+"""Free space besides the data, for the file system and the manifest: a share of them, and bytes."""
 
 CHUNK_BYTES = 4 << 20
 CHECKING_THREADS = 4
@@ -59,13 +59,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def default_shards(num_bytes: int) -> int:
-    """Return how many shards of SHARD_BYTES hold so many bytes."""
+    """Return how many shards of SHARD_BYTES hold a number of bytes."""
     return max(1, -(-num_bytes // SHARD_BYTES))
 
 
 def prepare(folder: Path, pairs: Pairs, say: Callable[[str], None]) -> int:
-    """Write the data set, or check it and repair what is missing or changed; return how many shards
-    were written.
+    """Write the data set, or check it and write missing and changed shards; return how many were
+    written.
 
     Our shards of other contents are replaced. `say` is called with a line about each thing that is
     done or wrong.
@@ -242,7 +242,7 @@ def _save(folder: Path, manifest: Manifest) -> None:
 
 
 def _check_space(folder: Path, num_bytes: int, stale: Sequence[str]) -> None:
-    """Raise UsageError if so many bytes don't fit in the free space and that of the stale
+    """Raise UsageError if a number of bytes doesn't fit in the free space and that of the stale
     shards.
     """
     needed = num_bytes + int(num_bytes * SPARE_SHARE) + SPARE_BYTES

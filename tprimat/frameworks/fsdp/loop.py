@@ -41,7 +41,7 @@ class FullyShard:
         if training.request.compiled:
             # It gathers the weights in bf16 itself; autocast, for which other frameworks have
             # copies, isn't used.
-            compile_and_fit.speed_up(self.module, None)
+            compile_and_fit.install_eager_kernels(self.module, None)
             compile_and_fit.compile_layers(self.module)
         for layer in (*self.module.model.layers, self.module):
             fully_shard(layer, mesh=mesh, mp_policy=policy)

@@ -129,7 +129,7 @@ class BenchmarkCallback(Benchmark, Callback):  # type: ignore[misc]
             self._recorder.pause("checkpoint")
 
     def notes(self) -> Sequence[Note]:
-        """Return what is doubtful of the steps' values."""
+        """Return notes on doubtful values of the steps."""
         return self._metrics.notes()
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:

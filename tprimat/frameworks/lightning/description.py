@@ -1,9 +1,9 @@
 """Description of a Lightning training from its configuration: sizes, precision, parallelism,
 optimizer.
 
-Nothing here looks at a batch: NeMo's hooks see one micro-batch, or none. What the configuration
-doesn't say stays unknown, with the reason. Trainer and module are taken as they come (Lightning's
-or NeMo's), so their attributes are asked for and never relied on.
+Nothing here looks at a batch: NeMo's hooks see one micro-batch, or none. Values that the
+configuration lacks stay unknown, with the reason. Trainer and module are taken as they come
+(Lightning's or NeMo's), so their attributes are asked for and never relied on.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def _parallelism(trainer: Any) -> ParallelismConfig:
 def _sizes(
     trainer: Any, parallelism: ParallelismConfig, stated: TrainingConfig, notes: list[Note]
 ) -> tuple[TrainingConfig, ParallelismConfig]:
-    """Return batch and sequence: what the caller states, else what the data module or the loader is
-    configured with.
+    """Return batch and sequence: those that the caller states, else those of the data module or the
+    loader.
     """
     data = getattr(trainer, "datamodule", None)
     replicas = parallelism.data_parallel_size
@@ -136,7 +136,7 @@ def _sizes(
         for owner in (loader, getattr(loader, "batch_sampler", None), data):
             micro = micro or _count(owner, "batch_size")
     if configured is not None and micro and replicas and configured % (micro * replicas) == 0:
-        # Such a data module's steps are split by its strategy, of which the trainer knows nothing.
+        # Such a data module's steps are split by its strategy, which the trainer doesn't know.
         accumulation = configured // (micro * replicas)
     if configured is None and micro and replicas and accumulation:
         configured = micro * replicas * accumulation
@@ -164,7 +164,7 @@ def _precision(
 ) -> tuple[str | None, str | None]:
     """Return the precision of the matrix products, and its name in the framework."""
     detail = str(getattr(trainer, "precision", None) or "") or None
-    # NeMo's Megatron plug-in keeps fp8 beside the precision.
+    # NeMo's Megatron plug-in keeps fp8 separate from the precision.
     fp8 = getattr(
         getattr(getattr(trainer, "precision_plugin", None), "dtype_config", None), "fp8", None
     )

@@ -51,7 +51,7 @@ class StepMetrics:
     def batch_end(self, outputs: Any) -> None:
         """Take the loss of a batch, as training_step returned it."""
         self._batches += 1
-        # Of a dict at once: to ask for an abstract Mapping takes longer.
+        # A check for dict is quick: one for an abstract Mapping takes longer.
         loss = self._values.take(
             LOSS, outputs.get("loss") if isinstance(outputs, (dict, Mapping)) else outputs
         )
@@ -91,7 +91,7 @@ class StepMetrics:
         return self._values.of(losses, grad_norm, scale)
 
     def notes(self) -> list[Note]:
-        """Return what is doubtful of the steps so far."""
+        """Return notes on doubtful values of the steps so far."""
         notes = []
         if self._partial:
             fields: dict[str, NoteValue] = {"steps": format_steps(self._partial)}
@@ -126,7 +126,7 @@ class StepMetrics:
         return self._take_new(what, getattr(metric, "_forward_cache", None))
 
     def _take_new(self, what: str, value: Any) -> Any:
-        """Take a value, unless it is the one that the last step had: then this step has none."""
+        """Take a value, unless it is that of the last step: then this step has none."""
         if value is self._newest.get(what):
             return None
         self._newest[what] = value

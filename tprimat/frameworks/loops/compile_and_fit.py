@@ -1,7 +1,7 @@
-"""What makes a GPU's training fast, before its first step: compiled layers, and the micro-batch
-that fits.
+"""Prepare a fast training on a GPU, before its first step: compiled layers, and the largest
+micro-batch that fits.
 
-All of it happens outside of the measured steps. What couldn't be done is in the result's warnings.
+All of it happens outside of the measured steps. The result's warnings state what couldn't be done.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from tprimat.record.ranks import Process
 from tprimat.results.fields import COMPILE_TIME
 from tprimat.results.run import Run
 
-HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
+HALF_DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
-STATES = 8
-"""Bytes of AdamW's two states for a parameter, which exist from the first step on."""
+ADAMW_STATE_BYTES = 8
+"""Bytes of AdamW's two states per parameter, which exist from the first step on."""
 
-SPARE = 0.03
-"""Share of the GPU's memory that a micro-batch must leave free, for what the allocator can't use.
+SPARE_SHARE = 0.03
+"""Share of the GPU's memory that a micro-batch must leave free: the allocator can't use all of it.
 """
 
 COMMUNICATION_BYTES = 2e9
-"""What NCCL takes, if several GPUs train."""
+"""Memory that NCCL takes on each GPU, if several train."""
 
-ELSEWHERE = Note("compiler-failed", {"why": "it failed in another process"})
+FAILED_ELSEWHERE = Note("compiler-failed", {"why": "it failed in another process"})
 
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A training with its model, ready for the first step; `setup` is what its result states of
-    it.
+    """A training with its model, ready for the first step; `setup` has the values of its result
+    that are known by then.
     """
 
     training: Recipe
@@ -54,22 +54,22 @@ class Prepared:
 
 
 def prepare(training: Recipe, process: Process) -> Prepared:
-    """Return the training with the largest micro-batch that fits, its layers compiled, as far as
-    the request says so.
+    """Return the training with the largest micro-batch that fits and with its layers compiled, as
+    far as they are requested.
 
-    Activations are checkpointed if not even the smallest micro-batch fits otherwise. All processes
-    end up alike.
+    Activations are checkpointed only if the smallest micro-batch doesn't fit without that. All
+    processes make the same choices.
     """
     request = training.request
     module = training.weights(process.device)
     if not request.tuned:
         return Prepared(training, module, training.setup())
     if request.compiled:
-        speed_up(module, HALF.get(request.precision))
+        install_eager_kernels(module, HALF_DTYPES.get(request.precision))
     fits = False
     checkpointed = False
     seconds = None
-    problem = None
+    compile_failure = None
     for micro, checkpointed in _candidates(training):
         training = dataclasses.replace(
             training, request=dataclasses.replace(request, micro_batch_size=micro)
@@ -81,38 +81,43 @@ def prepare(training: Recipe, process: Process) -> Prepared:
             continue
         if request.compiled:
             compile_layers(module)
-            fits, problem, seconds = _attempt(module, training, process, may_fail=True)
-            if problem is not None or not fits:
+            fits, compile_failure, seconds = _attempt(module, training, process, may_fail=True)
+            if compile_failure is not None or not fits:
                 uncompile(module)
-        if fits or problem is not None:
+        if fits or compile_failure is not None:
             break
-    if seconds is not None and not fits and problem is None:
-        problem = Note("compiled-out-of-memory")
-    setup = stated(training.setup(), seconds, problem, is_chunked=request.compiled)
+    # Every micro-batch that fits eagerly ran out of memory once compiled.
+    if seconds is not None and not fits and compile_failure is None:
+        compile_failure = Note("compiled-out-of-memory")
+    setup = with_compile_outcome(
+        training.setup(), seconds, compile_failure, is_chunked=request.compiled
+    )
     if checkpointed and request.recomputation != "full":
-        notes = noted((*setup.notes, Note("activations-recomputed")))
-        setup = setup.but(notes=notes)
+        setup = setup.but(notes=noted((*setup.notes, Note("activations-recomputed"))))
     return Prepared(training, module, setup)
 
 
-def stated(setup: Run, seconds: float | None, problem: Note | None, *, is_chunked: bool) -> Run:
-    """Return what a result states of a training: that it is compiled and how long that took, or why
-    it is not.
+def with_compile_outcome(
+    setup: Run, seconds: float | None, compile_failure: Note | None, *, is_chunked: bool
+) -> Run:
+    """Return the setup with whether the layers are compiled, and the compile time, or why not.
+
+    `seconds` is None if the layers were not to be compiled or no micro-batch fitted.
     """
-    is_compiled = seconds is not None and problem is None
+    native_metrics = {}
+    if seconds is not None and compile_failure is None:
+        native_metrics[COMPILE_TIME] = round(seconds, 3)
     return setup.but(
         framework_config=setup.framework_config
-        | {"torch_compile": is_compiled, "chunked_cross_entropy": is_chunked},
-        native_metrics={COMPILE_TIME: round(seconds, 3)}
-        if seconds is not None and problem is None
-        else {},
-        notes=noted([] if problem is None else [problem]),
+        | {"torch_compile": bool(native_metrics), "chunked_cross_entropy": is_chunked},
+        native_metrics=native_metrics,
+        notes=noted([] if compile_failure is None else [compile_failure]),
     )
 
 
-def speed_up(module: Any, half: torch.dtype | None) -> None:
-    """Install what needs no compiler; `half` is the precision of the products if torch.autocast
-    sets it.
+def install_eager_kernels(module: Any, half: torch.dtype | None) -> None:
+    """Install the optimizations that need no compiler. `half` is the dtype of matrix
+    multiplications under torch.autocast, None without it.
     """
     if half is not None:
         half_linear.install(module, half)
@@ -120,8 +125,8 @@ def speed_up(module: Any, half: torch.dtype | None) -> None:
 
 
 def compile_layers(module: Any) -> None:
-    """Compile the layers, one for all since they are alike, and the loss; the first micro-batch
-    does it.
+    """Set the layers and the loss to be compiled by the first micro-batch. The layers are alike, so
+    torch compiles one and reuses it.
     """
     for layer in module.model.layers:
         layer.compile(dynamic=False)
@@ -129,7 +134,7 @@ def compile_layers(module: Any) -> None:
 
 
 def uncompile(module: Any) -> None:
-    """Go back to eager layers."""
+    """Make the layers and the loss eager again."""
     torch._dynamo.reset()
     for layer in module.model.layers:
         layer._compiled_call_impl = None
@@ -143,8 +148,8 @@ def failure_of(error: BaseException) -> Note:
 
 
 def _candidates(training: Recipe) -> Iterator[tuple[int, bool]]:
-    """Yield (micro-batch, whether activations are checkpointed) from the fastest to the one that
-    needs least memory.
+    """Yield (micro-batch, whether activations are checkpointed) from the fastest pair to the one
+    that needs the least memory.
     """
     share = training.request.global_batch_size // training.request.data_parallel_size
     sizes = [training.request.micro_batch_size]
@@ -158,8 +163,8 @@ def _candidates(training: Recipe) -> Iterator[tuple[int, bool]]:
 def _attempt(
     module: Any, training: Recipe, process: Process, *, may_fail: bool = False
 ) -> tuple[bool, Note | None, float]:
-    """Try a micro-batch on every process; return whether it fits, why it failed otherwise, and the
-    seconds it took.
+    """Try a micro-batch on every process; return whether it fits, why it failed for another reason
+    (None if it didn't), and the seconds it took.
     """
     started = time.perf_counter()
     fits = True
@@ -173,32 +178,36 @@ def _attempt(
             raise
         problem = failure_of(error) if fits else None
     seconds = time.perf_counter() - started
-    # Only here is nothing of a failed attempt in use any more.
+    # Not in the except block: there the traceback still holds the tensors of the attempt.
     module.zero_grad(set_to_none=True)
     gc.collect()
     if process.device.type == "cuda":
         torch.cuda.empty_cache()
-    fits = not process.agree(not fits)
-    failed = process.agree(problem is not None)
-    return fits, problem or (ELSEWHERE if failed else None), seconds
+    fits = not process.any_rank(not fits)
+    failed = process.any_rank(problem is not None)
+    return fits, problem or (FAILED_ELSEWHERE if failed else None), seconds
 
 
 def _micro_batch(module: Any, training: Recipe, process: Process) -> None:
-    """Compute a micro-batch as the training does, beside all that will be in memory then."""
+    """Compute a micro-batch with everything allocated that the training will have in memory:
+    gradients, optimizer states, reserves.
+    """
     device = process.device
     request = training.request
     held = []
     for parameter in module.parameters():
         parameter.grad = torch.zeros_like(parameter)
-        held.append(torch.empty(STATES * parameter.numel(), dtype=torch.uint8, device=device))
+        held.append(
+            torch.empty(ADAMW_STATE_BYTES * parameter.numel(), dtype=torch.uint8, device=device)
+        )
     if device.type == "cuda":
-        spare = SPARE * torch.cuda.get_device_properties(device).total_memory
+        spare = SPARE_SHARE * torch.cuda.get_device_properties(device).total_memory
         spare += COMMUNICATION_BYTES if process.world_size > 1 else 0
         held.append(torch.empty(int(spare), dtype=torch.uint8, device=device))
     tokens = torch.zeros(
         (request.micro_batch_size, request.sequence_length), dtype=torch.long, device=device
     )
-    half = HALF.get(request.precision)
+    half = HALF_DTYPES.get(request.precision)
     context = torch.autocast(device.type, half) if half is not None else contextlib.nullcontext()
     with context:
         loss = module(input_ids=tokens, labels=tokens).loss

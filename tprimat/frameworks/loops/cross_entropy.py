@@ -18,8 +18,8 @@ NO_TARGET = -100
 
 
 class _LinearCrossEntropy(torch.autograd.Function):  # type: ignore[misc,unused-ignore]
-    """The last linear layer with the cross entropy behind it, chunk by chunk; the forward pass
-    makes the gradients.
+    """The last linear layer and the cross entropy after it, chunk by chunk; the forward pass
+    computes the gradients.
 
     So no logits wait for the backward pass, and none are computed twice.
     """
@@ -28,7 +28,7 @@ class _LinearCrossEntropy(torch.autograd.Function):  # type: ignore[misc,unused-
     def forward(ctx: Any, hidden: Any, weight: Any, half: Any, targets: Any, compute: Any) -> Any:
         """Return the mean loss of hidden states (n, h), for targets (n,).
 
-        `half`, (v, h), is what is multiplied by; the gradient is that of `weight`.
+        `half`, (v, h), is the factor of the products; the gradient is that of `weight`.
         """
         products = hidden.to(half.dtype)
         hidden_gradient = torch.empty_like(products)

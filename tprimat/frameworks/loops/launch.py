@@ -1,5 +1,5 @@
-"""The launch of a framework whose loop is in its directory, and what the others' share with it:
-command, variables.
+"""The launch of a framework whose loop is in its directory, and the parts that other launches
+share: command, variables.
 """
 
 from __future__ import annotations

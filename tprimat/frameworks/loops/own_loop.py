@@ -32,10 +32,10 @@ class Engine(Protocol):
     """A framework that is ready to train.
 
     Attributes:
-        model: what a micro-batch is given to.
-        module, optimizer: what is trained, and torch's optimizer, for their settings.
+        model: called with a micro-batch.
+        module, optimizer: the trained module and torch's optimizer, for their settings.
         strategy: how the framework spreads the training, in its own words.
-        precision_detail: what is computed in what precision.
+        precision_detail: the precisions of the parts of the computation, in words.
     """
 
     model: Any
@@ -67,15 +67,17 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
         setup = training.setup()
         if request.compiled:
             seconds, problem = _first_micro_batch(engine, training, process)
-            if process.agree(problem is not None):
+            if process.any_rank(problem is not None):
                 # A model that failed within its forward pass is of no more use.
                 del engine
                 training = dataclasses.replace(
                     training, request=dataclasses.replace(request, compiled=False)
                 )
                 engine = make(training, process)
-                problem = problem or compile_and_fit.ELSEWHERE
-            setup = compile_and_fit.stated(setup, seconds, problem, is_chunked=problem is None)
+                problem = problem or compile_and_fit.FAILED_ELSEWHERE
+            setup = compile_and_fit.with_compile_outcome(
+                setup, seconds, problem, is_chunked=problem is None
+            )
         recording = loop.record(
             output_dir=request.output_dir,
             module=engine.module,
@@ -99,7 +101,7 @@ def _train(request: Request, make: Callable[[Recipe, Process], Engine]) -> None:
         loader = iter(recording.watch(training.loader(process.rank)))
         with recording as recorder:
             limit = TimeLimit(
-                request.steps, request.time_limit_s, process.world_size, process.agree
+                request.steps, request.time_limit_s, process.world_size, process.any_rank
             )
             for step in range(1, request.steps + 1):
                 losses = []

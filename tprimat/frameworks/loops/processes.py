@@ -51,7 +51,7 @@ def this_one(platform: str) -> Process:
     """Return this process as torchrun has described it; one alone if torchrun didn't start it.
     Selects the GPU.
     """
-    return (from_environment(os.environ) or Process()).on(platform)
+    return (from_environment(os.environ) or Process()).with_device(platform)
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """The window of steps after the measured ones that is profiled. Knows no framework.
 
-A profiler slows what it profiles, so its steps come after those that are measured, and no metric
+A profiler slows the steps that it profiles, so they come after the measured ones, and no metric
 includes them.
 """
 
@@ -33,7 +33,7 @@ ROCTX = (
 MEMORY_EVENTS = 100_000
 
 Profile = contextlib.AbstractContextManager[Callable[[], object]]
-"""A profiler at work; it yields what is to be called at the end of each step."""
+"""A running profiler; it yields a function to call at the end of each step."""
 
 
 @contextlib.contextmanager
@@ -41,8 +41,8 @@ def torch_profile(prefix: Path, traces: dict[str, str]) -> Iterator[Callable[[],
     """Profile by torch.profiler: operators, kernels, shapes and memory; on a GPU also what holds
     its memory.
 
-    The first step is skipped, in which the profiler warms up. Adds the paths of what it leaves to
-    the traces, by kind.
+    The first step, in which the profiler warms up, is skipped. Adds the paths of its files to the
+    traces, by kind.
     """
     import torch
 
@@ -106,7 +106,7 @@ def _switch_roctx(on: bool) -> None:
             break
     else:
         raise OSError(f"{ROCTX[0]} cannot be loaded")
-    # 0: of all threads.
+    # 0: those of all threads.
     status = (library.roctxProfilerResume if on else library.roctxProfilerPause)(ctypes.c_uint64(0))
     if status:
         raise RuntimeError(
@@ -115,8 +115,8 @@ def _switch_roctx(on: bool) -> None:
 
 
 def read_trace(path: str) -> tuple[Trace | None, list[Note]]:
-    """Return where the time of the profiled steps goes, by a trace of torch.profiler, and what is
-    doubtful of it.
+    """Return the division of the profiled steps' time, by a trace of torch.profiler, and notes on
+    its doubtful values.
     """
     with gzip.open(path) as stream:
         timeline, doubts = read_timeline(stream)  # type: ignore[arg-type]
@@ -136,9 +136,9 @@ class Window:
 
     Attributes:
         profile: entered and left by the window.
-        traces: paths of what the profile leaves, by kind.
+        traces: paths of the profile's files, by kind.
         kind: name of the profiler, for messages.
-        steps, limit: of the training; it goes on for WINDOW more steps.
+        steps, limit: those of the training; it goes on for WINDOW more steps.
         before: called before the profiler starts.
     """
 
@@ -156,7 +156,7 @@ class Window:
     _doubts: list[Note] = dataclasses.field(default_factory=list, init=False)
 
     def reached(self, step: int) -> str | None:
-        """Return why the training is to end early after a step; None to go on.
+        """Return why the training is to end early after a step; None to continue.
 
         To be called by every process, after every batch, once the step's time was taken.
         """

@@ -1,7 +1,6 @@
 """The training that every framework with a loop of ours is given, spelled out once.
 
-- weights: drawn from the seed on the CPU (LARGEST_FROM_CPU says up to which size), before the
-framework
+- weights: drawn from the seed on the CPU (up to the size LARGEST_FROM_CPU), before the framework
   sees the model: the same ones, whatever wraps them then;
 - samples: those of MicroBatches, in its order, however many processes share them;
 - loss: cross entropy of the next token, the mean over the tokens of a micro-batch, and over the
@@ -86,7 +85,7 @@ class Recipe:
         return self.request.platform != "cpu"
 
     def loader(self, rank: int) -> DataLoader[Any]:
-        """Return what a process trains on, in order: tensors of token numbers, (micro-batch,
+        """Return the data of a process, in order: tensors of token numbers, (micro-batch,
         sequence).
         """
         return loader(MicroBatches(self, rank), self.loader_workers, PREFETCHED, self.on_gpu)
@@ -118,8 +117,8 @@ class Recipe:
         return adamw(module, self.settings, fused=self.request.precision != "fp16")
 
     def setup(self) -> Run:
-        """Return what the training itself doesn't show: a Run without records. compile_and_fit.py
-        adds what it did.
+        """Return the values that the training itself doesn't show: a Run without records.
+        compile_and_fit.py adds its own.
 
         Precision, parallelism and optimizer are left to the recorder, which reads those in use.
         """
@@ -173,7 +172,7 @@ class MicroBatches:
 def loader(
     batches: Any, workers: int, prefetched: int, on_gpu: bool, **more: Any
 ) -> DataLoader[Any]:
-    """Return a DataLoader of a data set's batches, of which each of its processes has so many
+    """Return a DataLoader of a data set's batches, of which each worker process keeps `prefetched`
     ready.
     """
     from torch.utils.data import DataLoader
@@ -225,7 +224,7 @@ def hyperparameters(shape: ModelConfig) -> Optimizer:
 
 
 def described(request: Request, *divided: str, **training: str) -> Run:
-    """Return a Run without records that says what a training is given, for launches of other
+    """Return a Run without records that has the settings of a training, for launches of other
     programs.
 
     `divided` are fields of its parallelism_config, `training` is more of its training_config.

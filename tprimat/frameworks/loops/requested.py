@@ -18,8 +18,8 @@ from tprimat.results.run import Run
 
 
 class RequestedBenchmark(BenchmarkCallback):  # type: ignore[misc,unused-ignore]
-    """Times the steps of a training that a request describes; `setup` holds what the training
-    itself doesn't show.
+    """Times the steps of a training that a request describes; `setup` has the values that the
+    training itself doesn't show.
     """
 
     def __init__(self, request: Request, setup: Run) -> None:

@@ -21,8 +21,8 @@ def megatrons(limit_s: float | None, nodes: int) -> int | None:
     """Return Megatron's exit_duration_in_mins for a limit of the steps; None if it needs none.
 
     It counts from the import of megatron/training/training.py. On one machine the session reads the
-    steps in the log and ends the training itself; of several machines none can end what the others
-    do.
+    steps in the log and ends the training itself; with several machines, none can end the processes
+    of the others.
     """
     if limit_s is None or nodes == 1:
         return None
@@ -31,16 +31,16 @@ def megatrons(limit_s: float | None, nodes: int) -> int | None:
 
 @dataclasses.dataclass
 class TimeLimit:
-    """The time limit of one training: so many seconds for its requested steps; None for no limit.
+    """The time limit of one training: `limit_s` seconds for its requested steps; None for no limit.
 
-    `agree` has all processes say whether the time is up, and returns whether any does; `spent_s` is
-    what the steps have taken before.
+    `any_rank` returns whether the time is up on any process, and every process calls it; `spent_s`
+    is the time that earlier steps have taken.
     """
 
     steps: int
     limit_s: float | None
     world_size: int
-    agree: Callable[[bool], bool]
+    any_rank: Callable[[bool], bool]
     clock: Callable[[], float] = time.monotonic
     spent_s: float = 0.0
     _step: int = dataclasses.field(default=0, init=False)
@@ -50,7 +50,7 @@ class TimeLimit:
         self._started = self.clock() - self.spent_s
 
     def reached(self, step: int) -> str | None:
-        """Return why the training is to end after a step; None to go on.
+        """Return why the training is to end after a step; None to continue.
 
         To be called by every process, after every batch; a step that was seen costs nothing.
         """
@@ -60,12 +60,13 @@ class TimeLimit:
         elapsed = self.clock() - self._started
         if step == 1:
             self._first_step_s = elapsed
-        # One process alone looks at each step; several now and then, ahead to when they next agree.
+        # A single process checks each step. Several check only some steps, and look ahead to the
+        # next check.
         if self.world_size == 1:
             over = elapsed >= self.limit_s
         elif step <= 2 or step % CHECKED_EVERY == 0:
             pace = (elapsed - self._first_step_s) / (step - 1) if step > 1 else 0.0
-            over = self.agree(
+            over = self.any_rank(
                 elapsed + (CHECKED_EVERY - step % CHECKED_EVERY) * pace >= self.limit_s
             )
         else:

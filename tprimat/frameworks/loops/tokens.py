@@ -183,8 +183,8 @@ class TokenSource:
         return hashlib.sha256(tokens.astype("<u4").tobytes()).hexdigest()
 
     def described(self, global_batch_size: int, sequence_length: int) -> Data:
-        """Return what a result states of this source, rounded so that results of two platforms
-        agree to the digit.
+        """Return a result's values on this source, rounded so that results of two platforms agree
+        to the digit.
         """
         unigram = self.unigram_entropy
         return Data(

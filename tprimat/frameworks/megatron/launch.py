@@ -42,7 +42,7 @@ class Resolver(ExternalResolver):
         return 6 + 12 / self.gpus
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
-        """Refuse what the memory can't hold."""
+        """Refuse a training that doesn't fit in the memory."""
         check_memory(
             self.model.title,
             self.bytes_needed(shape),

@@ -72,8 +72,8 @@ class Resolver(nemo.Resolver):
         return row
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
-        """Return the request with its recipe, which has its own variables; refuse what the memory
-        can't hold.
+        """Return the request with its recipe, which has its own variables; refuse a training that
+        doesn't fit in the memory.
         """
         return dataclasses.replace(
             super().complete(request, shape), recipe=self.recipe, max_connections=1

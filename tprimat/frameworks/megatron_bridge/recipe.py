@@ -1,5 +1,4 @@
-"""A recipe of Megatron-Bridge with what a request changes in it. Runs inside Megatron-Bridge's
-environment.
+"""A recipe of Megatron-Bridge with a request's changes. Runs inside Megatron-Bridge's environment.
 
 Classes, fields and functions as in Megatron-Bridge 067f987, and its scripts/training/run_recipe.py
 for what NVIDIA's launcher adds to a recipe.
@@ -27,7 +26,7 @@ REVISION = "0" * 40
 """Stands for the commit of a model on the Hub."""
 
 WARMUP_STEPS = 10
-"""Of the learning rate, in performance recipes."""
+"""Warm-up steps of the learning rate, in performance recipes."""
 
 
 def build(request: Request) -> Any:

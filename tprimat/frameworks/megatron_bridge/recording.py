@@ -115,7 +115,7 @@ class BridgeBenchmark(Benchmark):
 
 
 def describe(config: Any, world_size: int) -> Run:
-    """Return what a ConfigContainer states of its training, once the loop has completed it."""
+    """Return a ConfigContainer's values on its training, once the loop has completed it."""
     sizes = {name: getattr(config.model, name) for name in DIVISION}
     replicas = world_size // math.prod(sizes.values())
     precision, detail = precision_of(config.model)

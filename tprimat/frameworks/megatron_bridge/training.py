@@ -19,7 +19,7 @@ from tprimat.frameworks.request import Request
 
 def train(request: Request) -> None:
     """Run the recipe in this process, one of request.num_gpus. Raises TensorPrimatError if one line
-    can say why.
+    can state why it failed.
     """
     config = recipe.build(request)
     from megatron.bridge.training.config import apply_environment_variables

@@ -1,6 +1,4 @@
-"""Models from Hugging Face's form into NeMo's and back, by NeMo itself; what is checked before
-that.
-"""
+"""Models from Hugging Face's form into NeMo's and back, by NeMo itself, and checks before."""
 
 from __future__ import annotations
 
@@ -17,8 +15,8 @@ CLASSES = {
     "qwen": ("qwen2", "Qwen2Model", "Qwen25Config7B"),
     "mistral": ("mistral", "MistralModel", "MistralConfig7B"),
 }
-"""`model_type` in config.json, and NeMo's model and configuration. Sizes are those of what is
-imported.
+"""`model_type` in config.json, and NeMo's model and configuration. Sizes are those of the imported
+model.
 """
 
 WITHOUT_TE = "Please install TE"

@@ -50,8 +50,8 @@ def write(request: Request) -> None:
 
 
 def described(request: Request) -> Data:
-    """Return what a result states of the data. Megatron shuffles the token file by its own seed,
-    which is ours.
+    """Return a result's values on the data. Megatron shuffles the token file by its own seed, which
+    is ours.
     """
     if request.data != TOKENS:
         return Data(kind=MOCK)
@@ -60,10 +60,10 @@ def described(request: Request) -> Data:
 
 
 def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int) -> None:
-    """Write both files of a prefix, unless they are there, with so many sequences from the source's
-    first step.
+    """Write both files of a prefix, unless they exist, with a number of sequences from the source's
+    first step on.
 
-    Of several processes one writes, the others wait. Raises UsageError if the directory can't be
+    One of several processes writes, the others wait. Raises UsageError if the directory can't be
     written to.
     """
     import numpy as np
@@ -94,10 +94,10 @@ def write_tokens(prefix: Path, source: TokenSource, sequences: int, length: int)
 
 
 def index(sequences: int, length: int, item_size: int, code: int) -> bytes:
-    """Return the content of an .idx file: documents of one sequence each, of so many tokens of so
-    many bytes.
+    """Return the content of an .idx file: documents of one sequence each, with the number of tokens
+    and the bytes per token.
 
-    `code` is Megatron's of the tokens' type.
+    `code` is Megatron's code for the type of the tokens.
     """
     import numpy as np
 

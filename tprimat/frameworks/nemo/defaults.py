@@ -55,7 +55,7 @@ class Defaults:
         tensor, pipeline, context: parallelism.
         cuda_graphs: whether kernels are recorded and played back.
         source: where this is published.
-        note: what the row was made for, if it is used for something else; or None.
+        note: the original purpose of the row, if it is used for something else; or None.
     """
 
     model: str

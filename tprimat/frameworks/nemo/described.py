@@ -50,8 +50,8 @@ def shape_and_scale(config: ModelConfig, request: Request) -> tuple[ModelConfig,
 
 
 def optimizer_of(recorded: Optimizer, config: Any) -> Optimizer:
-    """Return what the recorder saw, with name and clipping, which only Megatron's own configuration
-    states.
+    """Return the optimizer that the recorder saw, with name and clipping, which only Megatron's own
+    configuration states.
     """
     name = getattr(config, "optimizer", None)
     if name is None:

@@ -1,4 +1,4 @@
-"""`--set path=value`: sets any field of a NeMo recipe, and knows what a wrong path may have meant.
+"""`--set path=value`: sets any field of a NeMo recipe, and suggests paths for a wrong one.
 
 A recipe is a tree of fiddle configurations: each holds a class and the arguments that it will be
 made with. Knows fiddle only through that form.
@@ -65,7 +65,7 @@ def parsed(text: str) -> Any:
 
 
 def fields(owner: Any) -> list[str]:
-    """Return the names of what a configuration can be given; none for anything else."""
+    """Return the names of the fields that a configuration can have; empty for anything else."""
     if isinstance(owner, (list, tuple)):
         return list(map(str, range(len(owner))))
     target = getattr(owner, "__fn_or_cls__", None)

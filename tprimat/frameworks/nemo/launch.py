@@ -16,7 +16,7 @@ from tprimat.machine.host import installed_version, package_folders
 
 ALLOCATOR, ALSO_ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 SEGMENTS = "expandable_segments:True"
-"""Lets torch's allocator grow what it holds in place, so that less memory is lost to fragments. The
+"""Lets torch's allocator grow its segments in place, so that less memory is lost to fragments. The
 variable's second name is that of torch from 2.9 on, which takes both. Megatron Core refuses it with
 CUDA graphs.
 """
@@ -39,8 +39,8 @@ SEED_VARIABLE = "PL_GLOBAL_SEED"
 
 LAST_CONTAINER = "nvcr.io/nvidia/nemo:25.11"
 """The last of NVIDIA's containers whose Megatron Core fits its NeMo 2: 26.02 has Megatron Core 0.16
-beside NeMo 2.7.0, 26.04 and later have no NeMo (docs/releases/software-versions.md of
-Megatron-Bridge 067f987).
+with NeMo 2.7.0, 26.04 and later have no NeMo (docs/releases/software-versions.md of Megatron-Bridge
+067f987).
 """
 
 _INSTALL = (
@@ -50,8 +50,8 @@ _INSTALL = (
 
 OPTIMIZER, PASSED = "core/optimizer/__init__.py", "no_weight_decay_cond"
 """Where Megatron Core defines get_megatron_optimizer, and an argument that NeMo 2 passes to it:
-0.15.3 has it, 0.16.0 doesn't. Its source is asked, since containers have a clone of Megatron whose
-version says little.
+0.15.3 has it, 0.16.0 doesn't. Its source is checked, since containers have a clone of Megatron
+whose version doesn't show it.
 """
 
 

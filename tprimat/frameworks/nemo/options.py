@@ -21,7 +21,7 @@ SETTINGS = (*DIVISION, "data", "preset", "settings")
 """Fields of RequestedConfig that are NeMo's."""
 
 GPUS_OF_A_NODE = 8
-"""Where it isn't said and can't be seen: what machines of this kind commonly have."""
+"""The common number of GPUs in such machines, if it isn't stated and can't be detected."""
 
 
 def check(framework: str, divides: bool, options: BenchmarkOptions) -> None:

@@ -1,4 +1,4 @@
-"""NeMo's own pretraining recipe of a model, with what a measurement takes changed in it.
+"""NeMo's own pretraining recipe of a model, with the changes for a measurement.
 
 Runs inside NeMo's environment. What is changed, and why:
 
@@ -63,8 +63,8 @@ def build(request: Request) -> Any:
         recipe.trainer.plugins = make[request.precision]()
     if request.vendor_settings:
         _tune(recipe, request)
-    # Here alone, since it needs Lightning: what is wrong with a Slurm job is told where only its
-    # command is.
+    # Imported only here, since it needs Lightning: errors of a Slurm job are reported on machines
+    # that may not have it.
     from tprimat.frameworks.nemo.recording import NemoBenchmark
 
     # Plain words only: NeMo-Run writes the recipe down, and other processes read it.
@@ -75,7 +75,9 @@ def build(request: Request) -> Any:
 
 
 def show(requests: Sequence[Request]) -> None:
-    """Print the recipes that NeMo would run, field by field; needs NeMo, and says so without it."""
+    """Print the recipes that NeMo would run, field by field; without NeMo, print a note that it is
+    needed.
+    """
     if reason := nemo.LAUNCHER.unavailable():
         console.note(f"the recipe can be shown only if NeMo is installed: {reason}")
         return
@@ -86,7 +88,7 @@ def show(requests: Sequence[Request]) -> None:
 
 
 def lines(node: Any, path: str = "") -> Iterator[str]:
-    """Yield a recipe, or what is at a path in it, as lines, one for each field that is set: path =
+    """Yield a recipe, or the part at a path in it, as lines, one for each field that is set: path =
     value.
     """
     arguments = getattr(node, "__arguments__", None)
@@ -150,8 +152,8 @@ def _trainer(recipe: Any, request: Request) -> None:
 
 
 def _tune(recipe: Any, request: Request) -> None:
-    """Set what NVIDIA's scripts/performance sets beside the configuration: helpers.py,
-    llm/pretrain_llama3_8b.py.
+    """Set the values that NVIDIA's scripts/performance sets outside of the configuration:
+    helpers.py, llm/pretrain_llama3_8b.py.
 
     Read in NeMo 8cfedd7. Binding each process to its part of the host (numactl) is left out.
     """

@@ -35,7 +35,7 @@ BYTES_PER_REPLICA, BYTES_SHARED = 6, 12
 states, which the distributed optimizer divides among the replicas."""
 
 LIKELY_MFU = 0.4
-"""What a training is expected to reach of the peak, for saying how long it will take."""
+"""Share of the peak that a training is expected to reach, for an estimate of its duration."""
 
 START_MINUTES = 2.0
 """Importing NeMo, drawing the weights, the first step's compilation."""
@@ -174,7 +174,9 @@ class Resolver(resolve.Resolver):
         return None
 
     def complete(self, request: Request, shape: ModelConfig) -> Request:
-        """Return the request with NeMo's own fields; refuse what the memory can't hold."""
+        """Return the request with NeMo's own fields; refuse a training that doesn't fit in the
+        memory.
+        """
         smaller = self._check_memory(request, shape)
         if smaller is not None:
             origins = {**self.requested.origins, "scale": DEFAULT}
@@ -207,7 +209,7 @@ class Resolver(resolve.Resolver):
             self.note_tight(f"{what},", needed)
             return None
         problem = f"{what}; each has {gigabytes(memory / GB)} free"
-        # A smaller model is divided only as the user says.
+        # A smaller model is divided only as the user requests.
         sizes: FieldValues = {name: getattr(self.requested, name) or 1 for name in DIVISION}
         undivided = dataclasses.replace(request, **sizes)
         smaller = scales.largest_that_fits(

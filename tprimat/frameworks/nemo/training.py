@@ -22,7 +22,7 @@ from tprimat.frameworks.request import Request
 
 def train(request: Request) -> None:
     """Run the recipe in this process, one of request.num_gpus. Raises TensorPrimatError if one line
-    can say why.
+    can state why it failed.
     """
     os.environ.update(nemo.environment(request))
     import nemo_run as run

@@ -56,7 +56,7 @@ class Configuration:
         model: name of the model's preset, such as llama3.1_8B.
         settings: every parameter in force, by the names of Primus' Megatron; each has as its text
             what put it there.
-        notes: what is doubtful.
+        notes: notes on doubtful values.
         names: parameters that the command line calls otherwise: those of another back end.
     """
 
@@ -96,7 +96,7 @@ class Configuration:
 def read(path: Path, primus: Path, environ: Environ) -> Configuration:
     """Read an experiment's file, and the presets in the directory of Primus that it names.
 
-    Raises UnreadableError for what is no experiment of Primus, with its line if it has one;
+    Raises UnreadableError if it is no experiment of Primus, with the line if there is one;
     UsageError without PyYAML.
     """
     path = path.expanduser().absolute()
@@ -148,7 +148,7 @@ def read(path: Path, primus: Path, environ: Environ) -> Configuration:
 
 
 def _module(path: Path, content: Any) -> Parameters:
-    """Return what an experiment says of its training."""
+    """Return the settings of an experiment's training."""
     if not content:
         raise _broken(path, "is not a Primus experiment: it has no settings")
     modules = content.get("modules")
@@ -200,8 +200,8 @@ def setup(configuration: Configuration, num_gpus: int | None) -> Run:
         shape = shape.but(vocab_size=shape.vocab_size + 1)
     meant = models.recognize(configuration.model or "")
     if meant is not None and shape.vocab_size is None:
-        # The tokenizer will state the vocabulary: of the model of this name, if the widths are its
-        # own.
+        # The tokenizer determines the vocabulary: that of the model of this name, if the widths are
+        # its own.
         completed = shape.but(vocab_size=meant.shape.vocab_size)
         shape = completed if models.with_shape(completed) is meant else shape
     switches = megatron_setup.switches(stated)
@@ -230,8 +230,8 @@ def _parsed(path: Path, environ: Environ, depth: int = 0) -> tuple[Parameters, A
     """Return a YAML file's settings, over those of the files that it extends; and its nodes, which
     know their lines.
 
-    Of two files that it extends the later one counts. Primus from v26.2 on lets an experiment
-    extend another one, too.
+    If it extends two files, the later one counts. Primus from v26.2 on lets an experiment extend
+    another one, too.
     """
     try:
         yaml = importlib.import_module("yaml")
@@ -245,7 +245,7 @@ def _parsed(path: Path, environ: Environ, depth: int = 0) -> tuple[Parameters, A
         why = getattr(error, "strerror", None) or "it is not a text file"
         raise UnreadableError(path, f"cannot be read: {why}", heading="unreadable-file") from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        # ValueError: of a day that no month has, or of a number of 5000 digits.
+        # ValueError: a day that no month has, or a number of 5000 digits.
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or "it cannot be parsed"
         raise _broken(path, f"is not YAML: {what}", mark.line + 1 if mark else None) from error
@@ -266,7 +266,7 @@ def _parsed(path: Path, environ: Environ, depth: int = 0) -> tuple[Parameters, A
 
 
 def _check_size(content: Any, path: Path) -> None:
-    """Refuse what is small in the file and endless when aliases are followed."""
+    """Refuse a text that is small in the file and endless if aliases are followed."""
     waiting = [content]
     count = 0
     while waiting:
@@ -294,7 +294,7 @@ def _merged(under: Parameters, over: Parameters) -> Parameters:
 
 
 def _resolved(value: Any, environ: Environ, path: Path) -> Any:
-    """Return a value with ${NAME:default} replaced; what was replaced may have become a number."""
+    """Return a value with ${NAME:default} replaced; the replacement may be a number."""
     if isinstance(value, dict):
         resolved = {}
         for key, inner in value.items():
@@ -329,7 +329,7 @@ def _number(text: str) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """Return a value of the command line; what is no literal of Python is a word."""
+    """Return a value of the command line; a text that is no literal of Python is a word."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     try:

@@ -194,5 +194,5 @@ def gpu_of(device: Device) -> str | None:
     keys = [gpu.key for gpu in fitting if gpu.architecture == architecture and gpu.key in FOLDERS]
     if len({FOLDERS[key] for key in keys}) != 1:
         return None
-    # If two share a directory, the one that it is named after.
+    # If two share a directory, the one with its name counts.
     return next((key for key in keys if FOLDERS[key][0].lower() == key), keys[0])

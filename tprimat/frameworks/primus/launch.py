@@ -1,4 +1,4 @@
-"""The framework `primus`: AMD's trainer, whose log is read, with the record of its start beside
+"""The framework `primus`: AMD's trainer, whose log is read, with the record of its start next to
 it.
 """
 
@@ -35,8 +35,8 @@ _SAFE = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 
 
 class Resolver(Planner):
-    """The choices of `benchmark`, which trains the full size, in 200 steps unless the user says
-    otherwise.
+    """The choices of `benchmark`, which trains the full size, in 200 steps unless the user requests
+    others.
     """
 
     def prepare(self) -> None:
@@ -84,7 +84,7 @@ class Resolver(Planner):
 
 
 def notes(request: PrimusTraining) -> tuple[str, ...]:
-    """Return what the user should know of a training."""
+    """Return texts for the user on a training: Primus, launcher, division, notes."""
     sizes = {
         **request.division,
         "EP": request.setup.parallelism_config.expert_model_parallel_size or 1,
@@ -98,7 +98,7 @@ def notes(request: PrimusTraining) -> tuple[str, ...]:
 
 
 class Primus(Loop[PrimusTraining]):
-    """AMD's launchers, and the record of a training's start beside its log."""
+    """AMD's launchers, and the record of a training's start next to its log."""
 
     logged = True
     start_s = 120.0
@@ -120,7 +120,7 @@ class Primus(Loop[PrimusTraining]):
         return command(request, "TIME")
 
     def start(self, request: PrimusTraining, machine: Machine, log: Path) -> Launch:
-        """Return Primus' command for the training of a log; write the record of its start beside
+        """Return Primus' command for the training of a log; write the record of its start next to
         it.
         """
         moment = re.search(r"\d{8}_\d{6}.*", log.stem)
@@ -167,8 +167,8 @@ def command(request: PrimusTraining, moment: str) -> Launch:
             hint="copy the configuration to another path",
             heading="primus-config",
         )
-    # Primus appends to what is in a directory of this name, and its default is the same for all
-    # precisions.
+    # Primus appends to the files in a directory of this name, and its default name is the same for
+    # all precisions.
     experiment = f"tprimat_{request.model}_{request.precision}_{moment}"
     train_log = str(request.output_dir.absolute() / "primus" / experiment / "train.log")
     environment = {

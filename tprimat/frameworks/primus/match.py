@@ -1,5 +1,5 @@
-"""A configuration of Primus beside a result: what differs, and the overrides that give it the
-result's setup.
+"""A configuration of Primus compared with a result: the differences, and the overrides that give it
+the result's setup.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _RECOMPUTATION = {
 
 
 def differences(configured: Run, reference: Run) -> Iterator[tuple[str, object, object]]:
-    """Yield what differs, or what the result doesn't state: title, here, there."""
+    """Yield settings that differ, or that the result doesn't state: title, here, there."""
     for title, field, _ in _SETTINGS:
         here, there = (attrgetter(field)(run) if field else None for run in (configured, reference))
         if here != there and (title != "optimizer" or spelled(here) != spelled(there)):

@@ -15,7 +15,7 @@ class PrimusRequest(RequestedConfig):
     """The options of a training by Primus; None if not given.
 
     Attributes:
-        installation: None for the one that the environment names.
+        installation: None for the one in the environment.
         matched: a result whose setup is to be taken over, with its name for messages.
         passed: words for Primus' own command line; they go before all else.
         launcher: one of LAUNCHERS.
@@ -34,7 +34,7 @@ class PrimusTraining(Request):
     """A training by Primus, every choice made; sizes that the configuration leaves open are 0.
 
     Attributes:
-        configuration: what is in force, the command line included.
+        configuration: the values in force, including those of the command line.
         setup: as the training's log would state it.
         arguments: the command line.
         visible: the GPUs that HIP_VISIBLE_DEVICES allows; None for all.

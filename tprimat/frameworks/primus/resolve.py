@@ -36,7 +36,7 @@ BACKENDS = ("megatron", "light-megatron", torchtitan.NAME)
 """Frameworks of Primus whose parameters are known here."""
 
 DEFAULT_GPUS = 8
-"""What Primus takes if nobody says."""
+"""The default of Primus."""
 
 _DOES_NOT_LOG = ("INFO", "SUCCESS", "WARNING", "ERROR", "CRITICAL")
 """Levels at which the iteration lines, which are of level DEBUG, don't appear."""

@@ -2,8 +2,8 @@
 --config.
 
 torchtitan has these since February 2026. Its other options change from month to month, the fields
-behind them less. Checked with torchtitan 0.3.0 and its commits baba6d8 (2026-06-04), 4a93ee4
-(2026-08-12) and b5bcd76 (2026-08-21).
+that they set less often. Checked with torchtitan 0.3.0 and its commits baba6d8 (2026-06-04),
+4a93ee4 (2026-08-12) and b5bcd76 (2026-08-21).
 """
 
 from __future__ import annotations

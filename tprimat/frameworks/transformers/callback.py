@@ -65,8 +65,8 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
         self._norm = norm
 
     def failed(self, exception: BaseException) -> None:
-        """Write the result of a training that raised; needed only if that is caught and the program
-        goes on.
+        """Write the result of a training that raised; needed only if the exception is caught and
+        the program continues.
         """
         if self._recording:
             self._undo.close()
@@ -266,9 +266,7 @@ class TrainerBenchmarkCallback(Benchmark, TrainerCallback):  # type: ignore[misc
 def _watched_program(
     failed: Callable[[BaseException], None], ended: Callable[[], None]
 ) -> Iterator[None]:
-    """Call these if the program ends in the midst: the Trainer tells its callbacks of no
-    exception.
-    """
+    """Call these if the program ends early: the Trainer calls no callback for an exception."""
     usual = sys.excepthook
 
     def uncaught(

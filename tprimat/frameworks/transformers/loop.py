@@ -65,7 +65,7 @@ class RequestedTrainerBenchmark(TrainerBenchmarkCallback):  # type: ignore[misc,
             self._request.steps,
             self._request.time_limit_s,
             self._process.world_size,
-            self._process.agree,
+            self._process.any_rank,
         )
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

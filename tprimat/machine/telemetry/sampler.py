@@ -2,10 +2,10 @@
 
     python -m tprimat.machine.telemetry.sampler PARENT PLATFORM PID [GPU …] > TRACE.jsonl
 
-The training never waits for it: it starts the sampler before its first step and collects what was
-read after its last one. The sampler exits by itself within a second of the process that started it,
-even while a driver doesn't answer. In runs of more than two hours it reads less often, so that a
-trace stays below some 50,000 readings a month.
+The training never waits for it: it starts the sampler before its first step and collects the
+readings after its last one. The sampler exits by itself within a second of the process that started
+it, even while a driver doesn't answer. In runs of more than two hours it reads less often, so that
+a trace stays below some 50,000 readings a month.
 """
 
 from __future__ import annotations
@@ -32,11 +32,10 @@ from tprimat.results.run import Platform
 
 EVERY_S = 1.0
 SHARE_OF_ELAPSED = 1 / 7200
-"""Of the time since the start: so far apart are the readings of a long training."""
+"""Share of the time since the start that lies between two readings of a long training."""
 
 REST_PER_READING = 20
-"""A reading that takes long, through a vendor's tool, is followed by a pause so many times as long.
-"""
+"""A slow reading, through a vendor's tool, is followed by a pause this many times as long."""
 
 STOP_S = 2.0
 """How long a training waits at its end for the last reading."""
@@ -81,7 +80,7 @@ class Sampler:
             self.unknown = f"the sampler could not be started: {error}"
 
     def so_far(self) -> Trace | None:
-        """Return what was read until now or until stop(); None for nothing."""
+        """Return the readings until now or until stop(); None if there are none."""
         if self._trace is None:
             return self._final
         try:
@@ -134,7 +133,7 @@ class Sampler:
             )
         finally:
             os.close(handle)
-            # Nothing is left behind, whatever ends either process. Windows removes no open file.
+            # No file remains, however either process ends. Windows removes no open file.
             with contextlib.suppress(OSError):
                 Path(name).unlink()
 
@@ -189,7 +188,7 @@ def why_unreadable(platform: Platform, devices: Sequence[Device]) -> str | None:
 
 
 def source_of(arguments: Sequence[str]) -> Source | None:
-    """Return what the sampler reads; None if a trace to be played can't be read."""
+    """Return the source of the sampler; None if a trace to be replayed can't be read."""
     platform, root, *gpus = arguments
     chosen = os.environ.get(VARIABLE, "")
     if not chosen.startswith(REPLAY):
@@ -208,8 +207,8 @@ def source_of(arguments: Sequence[str]) -> Source | None:
 def sample(
     source: Source, write: Callable[[bytes], Any], is_stopped: Callable[[float], bool]
 ) -> None:
-    """Read until stopped, then a last time. `write` takes a line; `is_stopped` waits for up to so
-    many seconds.
+    """Read until stopped, then a last time. `write` takes a line; `is_stopped` waits for up to a
+    number of seconds.
     """
     write(trace.encode(source.header))
     began = time.monotonic()

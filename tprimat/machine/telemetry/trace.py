@@ -1,9 +1,9 @@
-"""A trace: what a sampler read, one JSON line per reading, and the sources that it reads.
+"""A trace: the readings of a sampler, one JSON line per reading, and its sources.
 
     {"telemetry": 1, "platform": "nvd", "gpus": ["…"], …}      a Header
     {"at": 12.5, "gpus": […], "cpu": {…}}                      a Sample, one per reading
 
-A live machine and a recorded trace are the same to whoever reads: a Source.
+A live machine and a recorded trace are the same to a reader: a Source.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Header(Fixed, frozen=True, omit_defaults=True):
     Attributes:
         platform: that trains.
         gpus: GpuState.id of each GPU that trains here.
-        pid: of the training's first process.
+        pid: that of the training's first process.
         unknown: what can't be read, and why.
     """
 

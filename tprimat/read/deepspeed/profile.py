@@ -63,7 +63,7 @@ class Profile:
                 )
 
     def state(self, stated: LoggedValues) -> None:
-        """State what the block says of the setup."""
+        """State the settings in the block."""
         for name, field in _SETUP.items():
             if name in self._rows:
                 state(
@@ -76,8 +76,8 @@ class Profile:
                 )
 
     def figures(self) -> Figures:
-        """Return what the block measured, by names of native_metrics; its FLOPS estimate the
-        backward pass.
+        """Return the measured values of the block, by names of native_metrics; its FLOPS estimate
+        the backward pass.
         """
         figures: Figures = {} if self.step is None else {"profile_step": float(self.step)}
         for start, name, factor in _FIGURES:

@@ -62,7 +62,7 @@ _STATEMENTS = statements(
         # configuration world_size is something else (setup.py).
         for name, field in names("deepspeed").items()
     ),
-    # Of a reward model in DeepSpeed-Chat: a sample is a chosen and a rejected answer.
+    # A reward model in DeepSpeed-Chat: a sample is a chosen and a rejected answer.
     ("chosen_last_scores", str, 1, r"\b(?P<pairs>chosen_last_scores) \("),
     (
         "Total Micro Batches",
@@ -274,7 +274,7 @@ class Reader(StepReader):
         """State what follows of the sizes from other lines."""
         stated = run.stated
         exited = len(self._exited)
-        # Of several nodes a log may hold the launcher of one.
+        # A log of several nodes may have the lines of only one launcher.
         if is_last and exited and exited >= (stated.count("data_parallel_size") or 0):
             state(stated, "num_gpus", exited, f"{exited} processes exit successfully", 1, ECHOED)
         split = map(stated.count, ("tensor_model_parallel_size", "pipeline_model_parallel_size"))

@@ -36,7 +36,8 @@ _STATEMENTS = statements(
         rf"{_CONFIG}(?:train_batch_size[ .]+(?P<global_batch_size>.{{1,200}})"
         r"|train_micro_batch_size_per_gpu[ .]+(?P<micro_batch_size>.{1,200})"
         r"|gradient_accumulation_steps[ .]+(?P<gradient_accumulation_steps>.{1,200})"
-        # Of the ranks that share no layer: with pipeline or tensor parallelism it is not the world.
+        # The number of ranks that share no layer: with pipeline or tensor parallelism it is not the
+        # world size.
         r"|world_size[ .]+(?P<data_parallel_size>.{1,200}))$",
     ),
     (
@@ -89,7 +90,7 @@ SIGNS = tuple({row.sign for row in _STATEMENTS})
 
 
 def statements_in(text: str, number: int, stated: LoggedValues) -> None:
-    """Add what a line of DeepSpeed states."""
+    """Add the statements of a line of DeepSpeed."""
     read_statements(_STATEMENTS, text[:10_000], number, stated)
 
 

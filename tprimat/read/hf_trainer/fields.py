@@ -46,7 +46,7 @@ _NAMES = {
     "grad_norm": "grad_norm",
     "epoch": "epoch",
     "ppl": "perplexity",
-    # Of Axolotl: labels that count in the loss alone, since the last log.
+    # Axolotl: only the labels that count in the loss, since the last log.
     "tokens/train_per_sec_per_gpu": "trainable_tokens_per_second_per_gpu",
     "num_input_tokens_seen": "tokens_seen",
     "num_tokens": "tokens_seen",
@@ -63,7 +63,7 @@ _NAMES = {
     "tokens/trainable": "trainable_tokens_seen",
     # With include_num_input_tokens_seen: since the start.
     "train_runtime": "cumulative_train_seconds",
-    # Of ms-swift: means since the start.
+    # ms-swift: means since the start.
     "train_speed(iter/s)": "cumulative_steps_per_second",
     "train_speed(s/it)": "cumulative_seconds_per_step",
     "memory/device_mem_reserved(gib)": "memory_reserved_gib",
@@ -154,8 +154,8 @@ def since_start(entry: Mapping[str, object], step: int, seconds: float) -> float
     """Return the time since the start, s, from the mean speed that ms-swift prints; None if
     `seconds` contradict it.
 
-    Whole seconds are printed beside it. Of a resumed training the mean covers fewer steps than the
-    number says.
+    Whole seconds are printed next to it. In a resumed training the mean covers fewer steps than the
+    step's number.
     """
     mean = number(entry.get("train_speed(s/it)"))
     rate = number(entry.get("train_speed(iter/s)"))
@@ -174,10 +174,10 @@ def builder(
     numbered: bool = True,
     **known: Any,
 ) -> RunBuilder:
-    """Return what makes the Run of a training of the Trainer, from a form of its log.
+    """Return the builder of the Run of a training of the Trainer, from a form of its log.
 
-    `numbered` is whether the numbers of its steps are known, so that a time between two records is
-    of so many.
+    `numbered` is whether the numbers of its steps are known, and with them the number of steps
+    between two records.
     """
     known["unknown"] = {"step_times": _NO_STEP_TIMES} | known.get("unknown", {})
     timing = _TIMING

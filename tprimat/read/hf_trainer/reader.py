@@ -45,7 +45,7 @@ _FIELDS = {
     r"Total train batch size \([^)]{0,200}\)": "global_batch_size",
     "Gradient Accumulation steps": "gradient_accumulation_steps",
     "Num examples": "examples",
-    # Of Unsloth's banner.
+    # Unsloth's banner.
     "Num GPUs": "num_gpus",
     "Num GPUs used": "gpus_per_process",
     "Data Parallel GPUs": "data_parallel_size",
@@ -67,7 +67,7 @@ _STATEMENTS = statements(
         r"(?:\bGPU: |/\|    )(?P<device_name>[A-Z][\w .-]{2,60}?)\. (?:Num GPUs = \d{1,6}\. )?"
         r"Max memory: [\d.]{1,12} GB",
     ),
-    # Of PEFT. The Trainer's own count may be that of one rank's share.
+    # PEFT's line. The Trainer's own count may be that of one rank's share.
     (
         "trainable params: ",
         count,
@@ -320,8 +320,7 @@ def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
         return StepNumbers(steps, "the dictionaries themselves")
     total = stated.count("max_steps")
     if total is None and entries:
-        # The bar of the training is the one that is there at every record; others are of
-        # evaluations.
+        # The bar of the training is at every record; others belong to evaluations.
         common = set.intersection(*({*entry.bars, *entry.after} for entry in entries))
         total = max(common, default=None)
         if total is not None and total > 1:
@@ -334,7 +333,8 @@ def _step_hint(entry: _Entry, total: int | None) -> StepHint:
     mantissa, _, exponent = entry.values.get("epoch", "").lower().partition("e")
     digits = len(mantissa.partition(".")[2])
     power = int(exponent) if re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
-    # Rounded to so many digits; one more unit in the last place where it was cut.
+    # A rounded epoch may be off by half a unit of its last digit; one with twelve digits or more
+    # isn't rounded.
     resolution = 0.5 * 10.0 ** (power - digits) if digits < 12 else 1e-9
     if not total:
         return StepHint(entry.epoch, resolution)
@@ -355,8 +355,8 @@ def _complete(stated: LoggedValues) -> None:
             state(stated, "num_gpus", processes or None, total.text, total.line)
     used = stated.get("gpus_per_process")
     if used is not None and used.value:
-        # Of Unsloth: those that hold the model, in each of so many processes. Its "Num GPUs" are
-        # those of the machine.
+        # Unsloth states the GPUs that have the model in each process; its "Num GPUs" are those of
+        # the machine.
         gpus = used.value * (stated.count("data_parallel_size") or 1)
         state(stated, "num_gpus", gpus, used.text, used.line, COMPUTED + 1)
     deepspeed_setup.world_from_replicas(stated)

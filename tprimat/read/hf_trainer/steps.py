@@ -17,7 +17,8 @@ class StepHint(NamedTuple):
     """Evidence of one dictionary's step.
 
     Attributes:
-        resolution: by how much the printed epoch may be off.
+        epoch: as printed; None if it isn't.
+        resolution: by how much the printed epoch may be off, in epochs.
         before: step of the last progress bar before it, or 0.
         after: step of the next bar after it, or None.
     """
@@ -33,8 +34,8 @@ Steps = tuple[int, ...]
 
 
 class StepNumbers(NamedTuple):
-    """The steps of dictionaries, rising, and what they follow from; None if they are only the
-    order.
+    """The steps of dictionaries, rising, and the evidence for them; None if the dictionaries are
+    only numbered in order.
     """
 
     steps: Steps
@@ -42,7 +43,7 @@ class StepNumbers(NamedTuple):
 
 
 MOST_EPOCHS = 64
-"""Numbers of epochs that are tried if a log doesn't say how many there are."""
+"""Largest number of epochs that is tried if a log doesn't state it."""
 
 
 def number_steps(
@@ -54,25 +55,18 @@ def number_steps(
     (logging_steps).
     """
     if not hints:
-        return StepNumbers((), "there are none")
+        return StepNumbers((), "no dictionaries")
     if interval and (grid := _on_grid(hints, interval)) and _fits(hints, grid, total):
         return StepNumbers(grid, f"one record in {interval} steps (logging_steps)")
-    sharp = _with_zeros(hints)
-    if total:
-        candidates = set()
-        for count in [epochs] if epochs else range(1, MOST_EPOCHS + 1):
-            candidates.add(_by_epoch(hints, total / count, total))
-        if epochs:
-            steps = _by_epoch(sharp, total / epochs, total)
-            candidates.add(steps if steps and _spaced(steps) else None)
-        candidates.discard(None)
-        if len(candidates) == 1:
-            steps = candidates.pop()
-            return StepNumbers(steps or (), f"epochs and progress bars, of {total} steps")
-    beside = {steps for steps in _beside(sharp, total) if _fits(hints, steps, total)}
-    rising = [steps for steps in beside if _rising(steps)]
+    finer_hints = _with_trailing_zeros(hints)
+    if total and (steps := _by_epochs(hints, finer_hints, total, epochs)):
+        return StepNumbers(steps, f"epochs and progress bars, of {total} steps")
+    rising = set()
+    for candidate in _bar_candidates(finer_hints, total):
+        if _fits(hints, candidate, total) and _rising(candidate):
+            rising.add(candidate)
     if len(rising) == 1:
-        return StepNumbers(rising[0], "the progress bar beside each record")
+        return StepNumbers(rising.pop(), "the progress bar beside each record")
     order = tuple(range(1, len(hints) + 1))
     if total and (shown_interval := _interval(hints, total)) is not None:
         steps = tuple(shown_interval * step for step in order)
@@ -80,78 +74,104 @@ def number_steps(
     return StepNumbers(order, None)
 
 
-def _with_zeros(hints: Hints) -> list[StepHint]:
-    """Return the hints with the resolution of an epoch whose zeros at the end are left out: beside
-    0.09, 0.1 is 0.10.
+def _with_trailing_zeros(hints: Hints) -> list[StepHint]:
+    """Return the hints with a finer resolution where trailing zeros of an epoch were dropped: next
+    to 0.09, 0.1 means 0.10.
 
-    The text of transformers 5 has four digits in all, so that 12.34 beside 0.1234 is no 12.3400.
+    The text of transformers 5 has four digits in all, so next to 0.1234, 12.34 doesn't mean
+    12.3400.
     """
     finest = min(hint.resolution for hint in hints)
-    sharp = []
+    finer_hints = []
     for hint in hints:
         least = 0.5 * 10.0 ** (math.floor(math.log10(hint.epoch or 1)) - 3)
-        sharp.append(hint._replace(resolution=min(hint.resolution, max(finest, least))))
-    return sharp
+        finer_hints.append(hint._replace(resolution=min(hint.resolution, max(finest, least))))
+    return finer_hints
 
 
-def _beside(hints: Hints, total: int | None) -> Iterator[Steps]:
-    """Yield what the progress bars show that stand next to the records, one to each: around them,
-    before, or behind.
+def _by_epochs(hints: Hints, finer_hints: Hints, total: int, epochs: int | None) -> Steps | None:
+    """Return the only steps that fit the epochs and the bars; None if there are several or none.
 
-    A paste may begin or end with a record that lacks a bar, and lines between two records may be
-    cut out.
+    If the number of epochs isn't stated, each up to MOST_EPOCHS is tried.
+    """
+    candidates = set()
+    for count in [epochs] if epochs else range(1, MOST_EPOCHS + 1):
+        candidates.add(_by_epoch(hints, total / count, total))
+    if epochs:
+        steps = _by_epoch(finer_hints, total / epochs, total)
+        if steps and _spaced(steps):
+            candidates.add(steps)
+    candidates.discard(None)
+    if len(candidates) == 1:
+        return candidates.pop()
+    return None
+
+
+def _bar_candidates(hints: Hints, total: int | None) -> Iterator[Steps]:
+    """Yield candidate steps read from the progress bars, one bar per record: the bar both before
+    and after it, or only the one before, or only the one after.
+
+    A pasted log may lack the first or the last bar, and may have lines cut out.
     """
     before = tuple(hint.before for hint in hints)
-    behind = tuple(hint.after or 0 for hint in hints)
-    around = {hint.before == hint.after for hint in hints if hint.before and hint.after}
-    if around == {True}:
-        yield tuple(map(max, before, behind))
-    elif before[1:] == behind[:-1] and around:
-        # A paste that begins with a record lacks a bar, and one that ends with a record another.
-        usual = min(_apart(sorted({*before, *behind} - {0})))
-        is_even = len({*_apart(before[1:])}) == 1
-        behind = (*behind[:-1], behind[-1] or before[-1] + usual)
+    after = tuple(hint.after or 0 for hint in hints)
+    bars_agree = {hint.before == hint.after for hint in hints if hint.before and hint.after}
+    if bars_agree == {True}:
+        yield tuple(map(max, before, after))
+    elif before[1:] == after[:-1] and bars_agree:
+        # The bar that a cut-off first or last record lacks is estimated.
+        smallest_gap = min(_gaps(sorted({*before, *after} - {0})))
+        is_even = len({*_gaps(before[1:])}) == 1
+        after = (*after[:-1], after[-1] or before[-1] + smallest_gap)
         if not is_even:
-            before = (before[0] or before[1] - usual, *before[1:])
-        for steps in filter(_spaced, (before, behind)):
-            if _linear(hints, steps) and (is_even or _whole_epochs(hints, steps, total or 0)):
+            before = (before[0] or before[1] - smallest_gap, *before[1:])
+        for steps in filter(_spaced, (before, after)):
+            if not _agrees_with_epochs(hints, steps):
+                continue
+            if is_even or _epochs_allow(hints, steps, total or 0):
                 yield steps
 
 
-def _apart(steps: Sequence[int]) -> list[int]:
-    """Return how far steps lie apart."""
+def _gaps(steps: Sequence[int]) -> list[int]:
+    """Return the differences of neighboring steps."""
     return [later - earlier for earlier, later in itertools.pairwise(steps)]
 
 
 def _spaced(steps: Sequence[int]) -> bool:
-    """Return whether steps are multiples of the distance of most of them, as those of records are.
+    """Return whether steps are multiples of their smallest gap, which at least half of the gaps
+    equal, as with records at a fixed interval.
 
-    From 60 to 890 in a log of every tenth step, what lay between is cut out. Bars that are drawn
-    now and then, not at each record, are 17, 18 and 17 steps apart.
+    A larger gap, such as one from 60 to 890, is a part cut out of the log. Bars drawn at irregular
+    times have gaps such as 17, 18 and 17.
     """
-    apart = _apart(steps)
-    usual = min(apart, default=0)
-    if not steps[0] or usual < 1 or any(step % usual for step in steps):
+    gaps = _gaps(steps)
+    smallest_gap = min(gaps, default=0)
+    if not steps[0] or smallest_gap < 1 or any(step % smallest_gap for step in steps):
         return False
-    return 2 * apart.count(usual) >= len(apart)
+    return 2 * gaps.count(smallest_gap) >= len(gaps)
 
 
 def _on_grid(hints: Hints, interval: int) -> Steps | None:
-    """Return multiples of the interval, from where bars or epochs show the start."""
+    """Return the multiples of the interval from the first bar on, or step 1 and the multiples; None
+    if neither fits the bars and the epochs.
+    """
     start = -(-hints[0].before // interval) if hints[0].before else 1
     count = len(hints)
     steps = tuple(range(interval * start, interval * (start + count), interval))
-    if _fits(hints, steps, None) and _linear(hints, steps):
+    if _fits(hints, steps, None) and _agrees_with_epochs(hints, steps):
         return steps
     # logging_first_step adds step 1.
     steps = (1, *range(interval, interval * count, interval))
-    if _rising(steps) and _fits(hints, steps, None) and _linear(hints, steps):
+    if _rising(steps) and _fits(hints, steps, None) and _agrees_with_epochs(hints, steps):
         return steps
     return None
 
 
 def _by_epoch(hints: Hints, per_epoch: float, total: int | None) -> Steps | None:
-    """Return the steps that the epochs and the bars single out; None if they don't, or not all."""
+    """Return the steps if the epochs and the bars leave exactly one for each dictionary, else None.
+
+    An epoch has `per_epoch` steps.
+    """
     steps = []
     for hint in hints:
         if hint.epoch is None:
@@ -162,7 +182,7 @@ def _by_epoch(hints: Hints, per_epoch: float, total: int | None) -> Steps | None
         if hint.after is not None:
             high = min(high, hint.after)
         if low != high:
-            # Too coarse to single one step out, or none fits.
+            # The epoch is too coarse to leave one step, or no step fits.
             return None
         steps.append(low)
     if _rising(steps) and _fits(hints, steps, total):
@@ -186,7 +206,7 @@ def _interval(hints: Hints, total: int) -> int | None:
     intervals = range(max(1, math.ceil(low)), min(math.floor(high), total // len(hints)) + 1)
     fitting = []
     for interval in intervals:
-        if _whole_epochs(hints, range(interval, interval * len(hints) + 1, interval), total):
+        if _epochs_allow(hints, range(interval, interval * len(hints) + 1, interval), total):
             fitting.append(interval)
     if len(fitting) == 1:
         return fitting[0]
@@ -194,7 +214,7 @@ def _interval(hints: Hints, total: int) -> int | None:
 
 
 def _per_epoch(hints: Hints, steps: Sequence[int]) -> tuple[float, float]:
-    """Return the fewest and most steps that an epoch can have."""
+    """Return the fewest and the most steps that an epoch can have; 0.0 and infinity if unknown."""
     low = 0.0
     high = math.inf
     for hint, step in zip(hints, steps, strict=True):
@@ -207,9 +227,9 @@ def _per_epoch(hints: Hints, steps: Sequence[int]) -> tuple[float, float]:
     return low, high
 
 
-def _whole_epochs(hints: Hints, steps: Sequence[int], total: int) -> bool:
-    """Return whether the epochs allow the steps, and the planned ones would be some whole number of
-    epochs.
+def _epochs_allow(hints: Hints, steps: Sequence[int], total: int) -> bool:
+    """Return whether the epochs agree with the steps, and the `total` planned steps may be a whole
+    number of epochs.
     """
     fewest, most = _per_epoch(hints, steps)
     if fewest > most * (1 + 1e-6):
@@ -219,7 +239,8 @@ def _whole_epochs(hints: Hints, steps: Sequence[int], total: int) -> bool:
     return int(total / fewest + 1e-9) >= math.ceil(total / most - 1e-9)
 
 
-def _linear(hints: Hints, steps: Sequence[int]) -> bool:
+def _agrees_with_epochs(hints: Hints, steps: Sequence[int]) -> bool:
+    """Return whether one number of steps per epoch fits all hints."""
     low, high = _per_epoch(hints, steps)
     return low <= high * (1 + 1e-6)
 
@@ -233,4 +254,4 @@ def _fits(hints: Hints, steps: Sequence[int], total: int | None) -> bool:
 
 
 def _rising(steps: Sequence[int]) -> bool:
-    return all(later > earlier for earlier, later in itertools.pairwise(steps))
+    return all(gap > 0 for gap in _gaps(steps))

@@ -20,7 +20,7 @@ PIECE = 1 << 22
 """Bytes that are decoded at once."""
 
 LONGEST = 1 << 25
-"""Bytes. Of a single event, and of what precedes all events or follows them."""
+"""Most bytes of a single event, and of the text before all events or after them."""
 
 GUESSES = 8
 """Cuts that are tried at the end of a piece before each bracket of it is counted."""
@@ -82,7 +82,7 @@ class DistributedInfo(msgspec.Struct, gc=False):
 
 
 class Properties(msgspec.Struct, gc=False):
-    """What a trace states beside its events."""
+    """Values of a trace besides its events."""
 
     devices: list[Device] = msgspec.field(name="deviceProperties", default_factory=list)
     distributed: DistributedInfo = msgspec.field(
@@ -97,7 +97,7 @@ _ONE = msgspec.json.Decoder(Event, strict=False)
 
 
 class EventStream:
-    """The events of a trace, and what it states beside them.
+    """The events of a trace, and its other values.
 
     Attributes:
         properties: complete when all events were read.
@@ -142,7 +142,7 @@ class EventStream:
         self._finish(head, tail)
 
     def _head(self) -> tuple[bytes, bytes]:
-        """Return what precedes the array of events, and what was read of it."""
+        """Return the text before the array of events, and the part of it that was read."""
         head = b""
         while chunk := self._stream.read(1 << 16 if not head else PIECE):
             head += chunk

@@ -1,4 +1,4 @@
-"""From the events of a trace to the timeline of its process: what is kept of them, and in which
+"""From the events of a trace to the timeline of its process: the parts that are kept, and their
 units.
 """
 
@@ -21,8 +21,8 @@ _RUNTIME = ("cuda_runtime", "cuda_driver", "xpu_runtime", "hip_runtime", "runtim
 
 
 def read_timeline(stream: BinaryIO) -> tuple[Timeline, list[str]]:
-    """Return the timeline of a trace, and what is doubtful of it. Raises ValueError if the content
-    is no trace.
+    """Return the timeline of a trace, and notes on its doubtful values. Raises ValueError if the
+    content is no trace.
     """
     events = EventStream(stream)
     builder = _Builder()

@@ -50,9 +50,9 @@ class Layout(NamedTuple):
     """Where the numbers of a line are.
 
     Attributes:
-        kind: of the line that it was learnt from.
-        names: of its values; `figures` returns their texts.
-        iteration, stamp, rank: bytes of these; none for what the line doesn't have.
+        kind: that of the line that it was learned from.
+        names: names of its values; `figures` returns their texts.
+        iteration, stamp, rank: bytes of these; empty if the line lacks them.
     """
 
     spelling: bytes
@@ -112,7 +112,7 @@ class ParsedLine(NamedTuple):
 
 
 def layout_of(raw: bytes, record: Record, places: dict[str, slice]) -> Layout | None:
-    """Return the layout of a line without its end; None if the spelling doesn't tell all.
+    """Return the layout of a line without its end; None if the spelling is ambiguous.
 
     `record` is its only one, whose values have these places in the clean text.
     """

@@ -3,8 +3,8 @@
     iteration  3/  50 | consumed samples:  384 | elapsed time per iteration (ms): 15169.7 | … |
 
 Megatron-LM, its ROCm fork and Primus print it. Labels, units and the order of segments have
-changed; LABELS is the one place that knows them. Of a pair such as 664.0/701.3 the first value
-is this line's own and the second a running mean, which is left alone.
+changed; LABELS is the one place that knows them. In a pair such as 664.0/701.3 the first value is
+this line's own and the second a running mean, which is ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Label(NamedTuple):
     Attributes:
         field: its name here.
         names: all that it has been called, the latest first, lower case, blanks single.
-        pattern: of its value; the first group counts.
+        pattern: pattern of its value; the first group counts.
     """
 
     field: str
@@ -98,7 +98,7 @@ LABELS = (
 _BY_NAME = {name: label for label in LABELS for name in label.names}
 
 _LEFT_OUT = ("loss scale", "params norm", "num zeros", "consumed tokens", "samples per second")
-"""Labels whose values say nothing of speed or loss, or follow from others."""
+"""Labels whose values have no speed or loss, or follow from others."""
 
 _UNREAD = re.compile(r"[a-z][\w /().%-]{0,59}")
 """A label that isn't known; anything else before a colon is another process's output."""
@@ -120,7 +120,7 @@ MARKERS = {
     "start": ("-- arguments --", "using world size:", "[before the start of training step]"),
 }
 # fmt: on
-"""Words that show whose log it is, on what it ran, and that a process started."""
+"""Words that show the log's framework, its machine, and the start of a process."""
 
 
 def has_marker(name: str, text: str) -> bool:
@@ -132,7 +132,7 @@ class Kind(NamedTuple):
     """What lines have in common that differ in nothing but digits.
 
     Attributes:
-        shape: of the line, see _shape().
+        shape: shape of the line, see _shape().
         paired: whether the time is a pair.
         not_finite: fields that are NaN or infinite.
         garbled: labels whose value can't be read.
@@ -153,7 +153,7 @@ class Kind(NamedTuple):
 
 
 class Record(NamedTuple):
-    """What one iteration line says.
+    """The values of one iteration line.
 
     Attributes:
         iteration: as printed.
@@ -162,7 +162,7 @@ class Record(NamedTuple):
         kind: what it shares with other lines.
         figures: by fields of LABELS, the first of a pair; memory_total_gib of the device;
             iterations planned; rank and world of the process that printed the line, if a prefix
-            says so.
+            states them.
     """
 
     iteration: int
@@ -258,7 +258,7 @@ def _record(
                 unread.append(name)
             continue
         if label.field in seen or (stop == end and label.pattern is not USAGE):
-            # Without a bar behind it the line is torn, and the figure may be a part of one.
+            # Without a bar after it the line is torn, and the value may be incomplete.
             continue
         seen.append(label.field)
         match = label.pattern.fullmatch(text, value, stop)

@@ -8,7 +8,7 @@ log can hold doubled lines, several attempts at one training, and several runs:
     again from the first iteration or before   another training: a Reading of its own, unless this one has failed and
                                                the same is started again
     a later one that doesn't follow from it    another training too: other GPUs, batch or plan
-    any, behind the dump of another model      another training too
+    any, after the dump of another model       another training too
 
 What stands between iteration lines is read before the first ones of an attempt and around them,
 where a process dumps its arguments, and after the last; elsewhere it is skipped. In blocks of
@@ -151,7 +151,7 @@ class Reader:
         return [MegatronRun.of(training).reading() for training in self._trainings]
 
     def _hold(self, number: int, block: bytes, *, dumped: bool) -> None:
-        """Hold lines unread; behind a dump of arguments the next record needs a closer look."""
+        """Keep lines unread; after a dump of arguments the next record needs a closer look."""
         self._stretch.hold(number, block, dumped=dumped)
         if dumped:
             self._last = None
@@ -184,7 +184,7 @@ class Reader:
             self._last = ParsedLine.of(raw, layout, record)
 
     def _take(self, record: Record, text: str, *, whole: bool = True) -> None:
-        """Put a record where it belongs, as the table at the top of this file says."""
+        """Put a record where it belongs by the table at the top of this file."""
         if not whole and record.seconds is None:
             self._cut_off = record.iteration
             return
@@ -198,8 +198,8 @@ class Reader:
         table = training.table
         onward = record.iteration > table.latest.iteration
         former = None if onward else table.get(record.iteration)
-        # One seed gives the first iteration again, and then another training. Behind iterations 1
-        # and 2, another 1 may be of a rank that lags; behind 1, 2 and 3 it isn't.
+        # With one seed, another training may repeat the values of the first iteration. After
+        # iterations 1 and 2, another 1 may be from a rank that lags; after 1, 2 and 3 it isn't.
         again = len(table) > LAGGING and record.iteration == table.first
         reach = 0 if again else table.interval
         if former is not None and same_moment(former, record, table.last, reach):
@@ -207,7 +207,7 @@ class Reader:
             training.repeat(former, record)
             return
         self._last = None
-        # Iteration 41 behind 42, written later but done earlier, is no step back.
+        # Iteration 41 after 42, written later but done earlier, is no step back.
         follows = onward or (former is None and is_late(record, training))
         if _is_of_another(training, record, stretch, onward=onward, follows=follows):
             self._begin(record, text, stretch)
@@ -291,8 +291,8 @@ def signs_of_another(last: Record, record: Record) -> int:
     """Return in how many ways a later iteration looks like one of another training: plan, GPUs,
     batch and samples.
 
-    Iteration 20 behind 10, with a batch of 64, has consumed 640 samples more; with 1,280 more it is
-    of another training.
+    Iteration 20 after 10, with a batch of 64, has consumed 640 samples more; with 1,280 more it
+    belongs to another training.
     """
     batch = last.figures.get("batch")
     later_batch = record.figures.get("batch")
@@ -309,11 +309,11 @@ def signs_of_another(last: Record, record: Record) -> int:
 
 
 def is_foreign(table: Table, record: Record) -> bool:
-    """Return whether a later iteration belongs to another run than the records: a log behind
-    another one.
+    """Return whether a later iteration belongs to another run than the records: its log was
+    appended to theirs.
 
     A training goes on with other GPUs, another batch or a longer plan; but then it goes on where it
-    was: at iteration 110 behind 100, in a log of every tenth iteration, not at 150.
+    was: at iteration 110 after 100, in a log of every tenth iteration, not at 150.
     """
     last = table.latest
     if record.iteration == last.iteration + 1:

@@ -86,7 +86,7 @@ class MegatronRun(RunBuilder):
         fields.pop("global_batch_size", None)
         if batch is not None:
             fields["global_batch_size"] = batch
-        # A curriculum changes what the arguments state.
+        # A curriculum changes the values of the arguments.
         length = _size_of_lines(table, "sequence_length")
         if length is not None:
             text = f"actual seqlen: {length}"
@@ -123,7 +123,7 @@ class MegatronRun(RunBuilder):
         return self.fields
 
     def reading(self) -> ParsedLog:
-        """Return what a reader hands over."""
+        """Return the result of the reader."""
         parsed = super().reading()
         stated = {**parsed.stated}
         stated.pop("model", None)
@@ -144,7 +144,7 @@ class MegatronRun(RunBuilder):
         return None
 
     def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
-        """Return what a step is and how it is spread."""
+        """Return the sizes of a step, and the parallelism."""
         tensor = self.fields.count("tensor_model_parallel_size")
         pipeline = self.fields.count("pipeline_model_parallel_size")
         return sizes_of(self.fields, given, infer=bool(tensor and pipeline))
@@ -177,8 +177,8 @@ class MegatronRun(RunBuilder):
         }, warnings
 
     def health(self, series: Series) -> list[Health]:
-        """Return what each line says of whether its iterations trained. NaN that it counts is that
-        of the loss.
+        """Return by line whether its iterations trained, as far as it states that. The NaNs that it
+        counts are those of the loss.
         """
         table = self.training.table
         health = []
@@ -193,9 +193,7 @@ class MegatronRun(RunBuilder):
         return health
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
-        """Yield the records, those that a restart repeats too, each with what timeline.of() wants
-        of its time.
-        """
+        """Yield the records, those that a restart repeats too, with times for build_timeline()."""
         table = self.training.table
         times = series["step_times"]
         windows = series["window_steps"]
@@ -261,7 +259,7 @@ class MegatronRun(RunBuilder):
         if used is None:
             used = max(table.present("rocm_gib"), default=None)
             if used is not None:
-                # Primus' core runtime prints what it read at iteration 2 again on every later line.
+                # Primus' core runtime repeats its reading of iteration 2 on every later line.
                 self.remarks.append(Note("memory-from-rocm-smi"))
         if "after" in around.memory:
             last = round(around.memory["after"])
@@ -296,7 +294,7 @@ class MegatronRun(RunBuilder):
 
 
 def batch_statement(records: Table, stated: LoggedValues) -> LoggedValue | None:
-    """Return the global batch size: what every iteration line says; the dump's if none says it."""
+    """Return the global batch size that every iteration line states, or the dump's if none does."""
     batch = _size_of_lines(records, "batch")
     if batch is None:
         return stated.count_statement("global_batch_size")
@@ -328,7 +326,7 @@ def _warn_of_missing(
     warn("nan-iterations", table.column("nans"))
     warn("values-garbled", (kind.garbled for kind in kinds))
     warnings += unread_labels(name for kind in dict.fromkeys(kinds) for name in kind.unread)
-    # Of a restored time the printed one is there.
+    # For a restored time, the printed one is there.
     warn("times-unreadable", (time is None for time in seconds))
     if table.present("loss"):
         lines = zip(table.column("loss"), table.column("skipped"), kinds, strict=True)

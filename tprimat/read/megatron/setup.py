@@ -1,7 +1,7 @@
 """Setup values in a Megatron log besides its iteration lines.
 
-The heaviest source is the argument dump: it shows what the training held after the
-configuration file, the command line and the patches.
+The argument dump has the highest weight: it has the values of the training after the configuration
+file, the command line and the patches.
 
         seq_length ...................................... 4096         Megatron's arguments.py
         seq_length                          : 4096 (int)               Primus' core runtime
@@ -82,7 +82,7 @@ _STATEMENTS = statements(
     ("world", int, COMPUTED, r"using world size: *(?P<world_size>\d{1,15})"),
     ("[Primus:Env]", int, ECHOED, r"\[Primus:Env\] rank=\d+, world_size=(?P<world_size>\d{1,15})"),
     ("-world_size", int, ECHOED, r"-world_size: +(?P<world_size>\d{1,15})\s*$"),
-    # The tokenizer pads after the dump was printed, which still says None or the unpadded size.
+    # The tokenizer pads after the dump was printed, which still has None or the unpadded size.
     (
         "padded vocab",
         int,
@@ -130,7 +130,7 @@ SIGNS = (
 
 
 def read_setup(number: int, text: str, stated: LoggedValues) -> None:
-    """Add what a line states of the setup: nothing mostly."""
+    """Add the statements of a line on the setup; most lines have none."""
     if not text.endswith(")") and not any(sign in text for sign in SIGNS):
         return
     if "[config.py:" in text:
@@ -202,7 +202,7 @@ def precision(stated: LoggedValues) -> tuple[str | None, str | None]:
 
 
 def recomputation(stated: LoggedValues) -> str | None:
-    """Return none, selective or full; None if the log doesn't say."""
+    """Return "none", "selective" or "full"; None if the log doesn't state it."""
     granularity = stated.value("recompute_granularity")
     if stated.value("checkpoint_activations") is True or granularity == "full":
         # The block method recomputes as many layers as are asked for: none when that is 0.
@@ -218,7 +218,7 @@ def recomputation(stated: LoggedValues) -> str | None:
 
 
 def fields_of(stated: LoggedValues) -> LoggedValues:
-    """Return what the arguments say, by a result's fields; the model's shape aside."""
+    """Return the values in the arguments by a result's fields, except the model's shape."""
     fields = LoggedValues()
     for name, statement in stated.items():
         if name in FIELDS:
@@ -321,7 +321,7 @@ def _switch(stated: LoggedValues, name: str) -> bool | None:
 
 
 def _source(stated: LoggedValues, rounded: str | None) -> str:
-    """Return where the shape is from, and what is doubtful of its figures."""
+    """Return the source of the shape, and notes on its doubtful values."""
     notes = ["the log's argument dump"]
     if stated.count("padded_vocab_size"):
         notes.append("vocab_size as padded for the training")
@@ -417,7 +417,7 @@ def _windows(stated: LoggedValues, layers: int | None) -> tuple[int | None, int 
     if skipped is None:
         return window, 0
     if type(skipped) is int:
-        # Every so many layers one has no window.
+        # One of every `skipped` layers has no window.
         return window, layers // skipped if skipped >= 1 else None
     return window, _zeros(skipped)
 
@@ -459,7 +459,7 @@ def _parameters(stated: LoggedValues) -> tuple[int | None, str | None]:
 
 
 def model_name(stated: LoggedValues) -> LoggedValue | None:
-    """Return what the log calls the model, with the line that says so."""
+    """Return the log's name for the model, with the line that states it."""
     for name in ("model", "config", "exp_name", "save", "tokenizer_model"):
         statement = stated.get(name)
         word = stated.word(name)

@@ -34,7 +34,7 @@ def log_interval(iterations: Sequence[int], stated: int | None) -> int:
     # Newer versions print iteration 1 in addition: 1, 10, 20, 30.
     regular = iterations[1:] if iterations and iterations[0] == 1 else iterations
     apart = {later - earlier for earlier, later in itertools.pairwise(regular)}
-    # Of 20, 30, 40 it is 10; of 23, 33, 43, and where one is missing, nobody knows.
+    # For 20, 30, 40 it is 10; for 23, 33, 43, or with one missing, it is unknown.
     if len(regular) >= 3 and len(apart) == 1:
         interval = apart.pop()
         if regular[0] % interval == 0:
@@ -93,7 +93,7 @@ def step_times(
 
 
 def _after_pauses(table: Table) -> list[int]:
-    """Return the places behind records before which START more passed than their own time: 12 s
+    """Return the indices after records before which START s more passed than their own time: 12 s
     between lines of 2 s, but not 6 s.
     """
     after = []
@@ -137,7 +137,7 @@ def restorable(first: Record, second: Record, *, core: bool) -> str | None:
 
 
 def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
-    """Return whether nothing tells if the time of a process's second line contains the first
+    """Return whether it is unknown if the time of a process's second line includes the first
     iteration.
 
     Primus' core runtime uses the newer kind of timer at every start. The mean with a first
@@ -155,8 +155,8 @@ def in_doubt(first: Record, second: Record, *, core: bool) -> bool:
 
 
 def without_first(first: Record, second: Record) -> float:
-    """Return the time of the steps behind the first one, s, if the second line's time is a mean
-    with it.
+    """Return the time of the steps after the first one, s, if the second line's time is a mean that
+    includes it.
     """
     steps = second.iteration - first.iteration + 1
     return (second.seconds or 0.0) * steps - (first.seconds or 0.0)

@@ -36,7 +36,7 @@ SIGNS = (
     *setup.SIGNS, *(f"({kind})" for kind in setup.TYPES), *(sign for signs in MARKERS.values() for sign in signs),
     *(row.sign for row in _STATEMENTS), _SUCCESS, "[exiting", "memory (MB)",
 )  # fmt: skip
-"""A line without any of these says nothing of a training."""
+"""A line without any of these has no information on a training."""
 
 LONGEST_LINE = 10_000
 """Characters of a line that are looked at: no statement is longer, and patterns stay quick on any
@@ -54,12 +54,12 @@ MOST_HELD = 24 << 20
 
 @dataclasses.dataclass
 class Context(LogContext):
-    """What a stretch of a log says besides its iteration lines; its statements by names of
+    """The information in a stretch of a log besides its iteration lines; its statements by names of
     arguments.
 
-    Most of a log is such stretches, and few of them say anything of the training: those before the
-    first iterations, where a process starts, and at the end. So a stretch can be held unread until
-    it is told to matter.
+    Most of a log is such stretches, and few of them have information on the training: those before
+    the first iterations, where a process starts, and at the end. So a stretch can be kept unread
+    until it is known to matter.
 
     Attributes:
         memory: highest MiB allocated and reserved, and the iteration after which they were printed
@@ -89,11 +89,11 @@ class Context(LogContext):
             self.read()
 
     def own_events(self, *, untimed: bool = False) -> Events:
-        """Return its events, from lines alone that tell of one: of the rest of a log nothing else
-        is taken.
+        """Return its events, only from lines that report one: nothing else is taken from the rest
+        of a log.
 
-        What a process says when it starts is completed by the times of all lines around it, so
-        these are read then; and where the records are `untimed`, which have theirs from such lines.
+        A start gets its time from the lines around it, so all lines are read if there is one; so
+        they are if the records are `untimed`, since these get their times from such lines.
         """
         if untimed and any(_STAMPED.search(block) for _, block in self.unread):
             return self.read().events
@@ -106,7 +106,7 @@ class Context(LogContext):
         return events
 
     def read(self) -> Context:
-        """Read what is held, and return itself."""
+        """Read the lines that are kept, and return itself."""
         unread = self.unread
         self.unread = []
         self._size = 0
@@ -163,7 +163,7 @@ class Context(LogContext):
 
 
 def _lines_with_events(number: int, block: bytes) -> Iterator[Line]:
-    """Yield the lines of a block that may tell of an event; `number` is that of its first."""
+    """Yield the lines of a block that may report an event; `number` is that of its first line."""
     if not has_sign(block, RAW_SIGNS):
         return
     numbers = Numbers(number, block)
@@ -183,8 +183,8 @@ SAME_MOMENT = 0.5
 """
 
 FIRST_RECORDS = 3
-"""Around so many first records of an attempt a process still tells of itself: its memory, its
-kernels.
+"""Around this many first records of an attempt, lines may still describe the process: its memory,
+its kernels.
 """
 
 
@@ -193,7 +193,8 @@ class MegatronTraining(LoggedTraining):
     """One training of a log, while it is read.
 
     Attributes:
-        around: as told up to the last record, and after it once the log is over.
+        around: the information in the lines up to the last record, and once the log is over also
+            after it.
         attempts: first iteration of each start that the log shows and no later one took back,
             ascending.
         since_start: records since the latest of the attempts began.
@@ -252,7 +253,7 @@ class MegatronTraining(LoggedTraining):
         self.note_conflict("iteration", record.iteration, fields, (former.line, record.line))
 
     def read_context(self, stretch: Context) -> None:
-        """Add what a part of the log before the records states."""
+        """Add the statements of a part of the log before the records."""
         if self.young or stretch.dumped:
             self.around.absorb(stretch)
         else:

@@ -4,7 +4,7 @@ summaries.
     :::MLLOG {"namespace": "", "time_ms": 1759966614209, "event_type": "POINT_IN_TIME",
     "key": "tracked_stats", "value": {"throughput": 30.15}, "metadata": {"step": 12288}}
 
-Every rank may log an event; a file may hold several trials. The lines between say some of the
+Every rank may log an event; a file may hold several trials. The lines between state some of the
 setup: NeMo's configuration dump, Slurm's world size, :::SYSJSON.
 """
 
@@ -37,7 +37,7 @@ _OWN = (
 )  # fmt: skip
 _FIELDS = names("mlperf") | {name: name for name in _OWN}
 _FIELDS["lowest_numerical_precision_in_linear"] = "lowest_numerical_precision_linear"
-"""Events of the setup, without the optimizer's name, and what they state."""
+"""Events of the setup, without the optimizer's name, and the fields that they state."""
 
 # Every run of a submission has a seed of its own: it is no part of the setup that they share.
 _FIGURES = {
@@ -147,7 +147,7 @@ class Reader:
 
     def finish(self) -> list[ParsedLog]:
         """Return the runs, in the order of the log."""
-        # Text that only speaks of events, a note on a log for one, holds none that can be read.
+        # Text that only mentions events, such as a note on a log, has none that can be read.
         trainings = self._trainings if self._begun else [self._summary] if self._summary else []
         if not trainings and self._flux and "mean_step_time_s" in self._flux:
             return [run.summary_builder(self._flux).reading()]
@@ -251,7 +251,7 @@ class Reader:
 
     def _is_copy(self, key: str, kind: Any, value: Any, event: Event) -> bool:
         """Return whether another rank has logged this event before."""
-        # Of a figure, position and name make the event: ranks differ in the last digits.
+        # The position and name of a value identify its event: ranks differ in the last digits.
         what = sorted(value) if isinstance(value, dict) else value
         name = f"{key}|{kind}|{what}|{sorted(event.place.items())}"
         before = self._seen.get(name)

@@ -63,11 +63,11 @@ class BenchmarkRun(LoggedTraining):
         milestones: its first and last event, init_start, run_start and run_stop, by these names.
         end: line and status of its end.
         evaluations: where, and the result.
-        figures: of the whole run, by names of native_metrics.
+        figures: values of the whole run, by names of native_metrics.
         unreadable: lines of events that can't be read.
         is_divided: whether it has a block_start.
-        placed, timeline: what was made of the events and the marks, once the log is over.
-        doubts: of the timeline.
+        placed, timeline: the events and the marks at their steps, once the log is over.
+        doubts: notes on the timeline.
     """
 
     events: list[Event] = dataclasses.field(default_factory=list)
@@ -168,7 +168,7 @@ def builder(training: BenchmarkRun) -> RunBuilder:
 
 def _settings(stated: LoggedValues) -> FieldValues:
     """Return the platform and the submitter. The platform is free text; without a system
-    description nothing else tells 8 GPUs from 16.
+    description, only it distinguishes 8 GPUs from 16.
     """
     settings: FieldValues = {}
     platform = stated.word("submission_platform")
@@ -202,8 +202,7 @@ def _add_evaluations(training: BenchmarkRun, batch: int | None, sequence: int | 
 def _doubt_long_steps(training: BenchmarkRun, total: float, duration: float | None) -> None:
     """Add a note if the steps together take longer than the run.
 
-    80 steps of 8 s are none of a run of 527 s: what was taken for the time of a step is none, or of
-    few steps.
+    A run of 527 s can't have 80 steps of 8 s: the value isn't the time of a step, or only of a few.
     """
     seconds = 0.0
     steps = 0
@@ -219,9 +218,7 @@ def _doubt_long_steps(training: BenchmarkRun, total: float, duration: float | No
 
 
 def _divide(training: BenchmarkRun, placed: PlacedEvents) -> float:
-    """Set what was made of the events and the marks; return the steps that the evaluations have
-    reached.
-    """
+    """Place the events and the marks; return the steps that the evaluations have reached."""
     training.placed = placed
     training.records = placed.records
     total = max((placed.steps_at(where) or 0 for where, _ in training.evaluations), default=0)
@@ -327,7 +324,7 @@ class MlperfRun(RunBuilder):
         return given.get("model") or self.stated.word("model"), None, []
 
     def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
-        """Return what a step is and how it is spread."""
+        """Return the sizes of a step, and the parallelism."""
         return sizes_of(self.stated, given, infer=False)
 
     def series(self, sizes: TrainingConfig, doubts: list[Note]) -> SeriesAndDoubts:
@@ -335,7 +332,7 @@ class MlperfRun(RunBuilder):
         return super().series(sizes, [])[0], []
 
     def unknowns(self, sizes: TrainingConfig, series: Series) -> list[Note]:
-        """Return warnings: of what the log doesn't state, and of how its events were read."""
+        """Return warnings on values that the log doesn't state, and on how its events were read."""
         training = self.training
         placed = self.training.placed
         warnings: list[Note] = []

@@ -2,9 +2,9 @@
 stands.
 
 Submitters log a step's time, or samples per second, singly or as the mean of a block between two
-evaluations. The position beside it is a step, a count of samples or of tokens, counted to the
-block's start or its end, from 0 or from 1. Which one shows in the events' own times: a value that
-says 3.2 s per step, logged every 155 s, stands 48 steps apart.
+evaluations. The position next to it is a step, a count of samples or of tokens, counted to the
+block's start or its end, from 0 or from 1. The times of the events show which one: values of 3.2 s
+per step, logged every 155 s, are 48 steps apart.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TIMES = ("train_step_time", "train_step_timing in s", "step_time", "train_step_t
 LOSSES = ("reduced_train_loss", "train_loss", "loss")
 RATE = "throughput"
 POSITIONS = ("samples_count", "epoch_num", "step")
-"""Of an event, in samples, in tokens or in any of the three."""
+"""The position of an event: in samples, in tokens, or in any of the three."""
 
 SAMPLED = 0.001
 """Median share by which printed means miss the wall clock at most; sampled single steps miss by
@@ -65,7 +65,7 @@ class Block:
     Attributes:
         evaluation: the first event of the evaluation after it, whose position is the block's end.
         resumed: the end of that evaluation, where training goes on.
-        said: what lines within it say that costs time.
+        said: the lines within it that report something that costs time.
         span: completed steps at its start and at its end; None if they are unknown.
     """
 
@@ -92,7 +92,7 @@ class Block:
         one's evaluation.
 
         Such an event stands further on: an evaluation at 24 steps, where the one before was at 12.
-        A slower rank's copy has the position of what it copies.
+        A slower rank's copy has the position of the original.
         """
         # Some logs have evaluations without events of their own; a block without a stop is what a
         # block_stop ends.
@@ -136,14 +136,14 @@ class PlacedEvents:
         events, blocks: in the order of the log.
         batch: samples of a step over all devices, if it is known.
         sequence: tokens of a sample, if they are known.
-        last: samples at the training's end, if it says so.
+        last: samples at the training's end, if stated.
 
     Attributes:
         records: by step.
         steps: those with a time, ascending.
-        kind: of the times: means of blocks, means of the steps since the record before, or single
-            steps.
-        missed: s by which the first block takes longer than its printed mean says, for blocks.
+        kind: what the times are: means of blocks, means of the steps since the record before, or
+            those of single steps.
+        missed: time by which the first block takes longer than by its printed mean, s, for blocks.
         times: when the last record of a step was logged, by step, s since 1970; none of means of
             blocks.
         unplaced: events whose position fits no unit.
@@ -164,7 +164,7 @@ class PlacedEvents:
         self._units = [("samples_count", batch), ("step", 1), ("step", batch), ("epoch_num", batch)]
         self._units.append(("step", batch and sequence and batch * sequence))
         self._find_spans(last)
-        # A log may break off within a block, or after an evaluation behind which no block begins.
+        # A log may break off within a block, or after an evaluation that no block follows.
         is_open = not blocks or blocks[-1].span is None
         if not is_open and not last and (resumed := blocks[-1].resumed):
             is_open = bool(events) and events[-1].time > resumed.time
@@ -215,8 +215,8 @@ class PlacedEvents:
             former = max(former, end or 0)
 
     def _end(self, block: Block, former: int, following: float | None) -> float | None:
-        """Return the completed steps at the end of a block behind `former` ones; `following` are
-        the samples at the next one's start.
+        """Return the completed steps at the end of a block that begins after `former` ones;
+        `following` are the samples at the start of the next block.
 
         The evaluation after a block stands at its end, whatever the block's own samples_count is:
         the position there, the one at the block's start (again, at its stop), or the block's
@@ -261,7 +261,7 @@ class PlacedEvents:
         return None
 
     def _timed(self, streams: Iterable[list[Event]]) -> tuple[Kind | None, list[Point]]:
-        """Return the stream of times to use, and what they are."""
+        """Return the stream of times to use, and the kind of these times."""
 
         def order(stream: list[Event]) -> tuple[bool, bool, int]:
             # Single records go before means of blocks, printed times before those that follow from
@@ -292,9 +292,8 @@ class PlacedEvents:
     def _placed(self, stream: Sequence[Event], fits: float) -> list[Point]:
         """Return the events of a stream at the steps where they stand; empty if no unit fits.
 
-        Of two units the one that misses the wall clock less counts; the earlier one, unless it
-        misses it by 1% more. One that ends beyond the training is none: at step 1,012 of 1,000,
-        not at 1,011.
+        The unit that misses the wall clock less counts; the earlier one, unless it misses it by 1%
+        more. One that ends beyond the training is none: at step 1,012 of 1,000, not at 1,011.
         """
         best = []
         least = math.inf
@@ -331,7 +330,7 @@ class PlacedEvents:
         misses = [abs(ratio - 1) for steps, ratio in self._clocked(points) if steps > 1]
         if not misses:
             return "mean", points
-        # An evaluation in between makes a few of them miss: the middle one tells.
+        # An evaluation in between makes a few of them miss, so the median counts.
         if statistics.median_high(misses) > SAMPLED:
             return "sampled", points
         before = 0

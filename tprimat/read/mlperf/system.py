@@ -84,7 +84,7 @@ class System:
 
 
 def of(description: Mapping[str, Any] | None) -> System | None:
-    """Return what a JSON object describes; None if that is no system."""
+    """Return the system that a JSON object describes; None if it describes none."""
     if not description or "accelerator_model_name" not in description:
         return None
 
@@ -126,7 +126,7 @@ def of(description: Mapping[str, Any] | None) -> System | None:
 
 
 def _stack_of(device: str | None) -> tuple[Platform | None, SoftwareStack | None]:
-    """Return what the maker of a device means for its software."""
+    """Return the software that follows from the maker of a device."""
     return _PLATFORMS.get(gpus.vendor(device or ""), (None, None))
 
 
@@ -153,7 +153,7 @@ def choose(log: PurePath, descriptions: Iterable[PurePath]) -> PurePath | None:
     paths = list(descriptions)
     within = [path for path in paths if path.stem.lower() in folders]
     if len(within) != 1:
-        # Of 8xB200_nemo_run1.txt, the two words of 8xB200_nemo.json; one word says too little.
+        # 8xB200_nemo_run1.txt begins with the two words of 8xB200_nemo.json; one word isn't enough.
         words = _words(log.stem)
         common = {path: len(_words(path.stem)) for path in paths if _words(path.stem) <= words}
         most = max(common.values(), default=0)
@@ -226,13 +226,13 @@ def _candidates(name: str) -> Sequence[object]:
 
 
 def applied(run: Run, system: System, where: str) -> Run:
-    """Return an MLPerf run with what its system description, at that place, adds; what the log
-    states wins.
+    """Return an MLPerf run with what its system description, at that place, adds; the log's own
+    values take precedence.
 
     An empty place means that the system was inferred from names.
 
-    Of two descriptions that contradict each other the one in the log, which the machine itself
-    wrote, is kept.
+    If two descriptions contradict each other, the one in the log, which the machine itself wrote,
+    is kept.
     """
     config = run.training_config
     doubts = []
@@ -277,9 +277,7 @@ def applied(run: Run, system: System, where: str) -> Run:
 
 
 def _contradiction(run: Run, system: System) -> str | None:
-    """Return what a description says of the GPUs that can't be true of a run; None if both
-    agree.
-    """
+    """Return the contradiction between a description's GPUs and a run; None if both agree."""
     names = run.gpu_info.device_name, system.gpu.device_name
     counts = run.num_gpus, system.gpu.device_count
     rows = [{*_candidates(name)} if name else set() for name in names]

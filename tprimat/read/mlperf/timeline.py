@@ -28,8 +28,8 @@ COSTLY = re.compile(
 """What the submitters' code prints when it does something that costs time within a block."""
 
 AT_ONCE = 0.001
-"""Share of a block up to which behind its end its result can't come from an evaluation that
-followed: the block holds it. Behind a block of 600 s, an evaluation takes more than 0.6 s.
+"""A result that is logged within this share of a block after its end can't come from an evaluation
+that followed: the block includes it. After a block of 600 s, an evaluation takes more than 0.6 s.
 """
 
 UNLIKE = 0.01
@@ -221,9 +221,9 @@ class Timeline:
         """Move ends of blocks that were logged before the GPU was done to where the records of
         their steps have them.
 
-        Of 66 steps, 60 take 10.5 s until the last record, and 6 take 0.92 s more until block_stop,
-        which comes 0.13 s early. A block without records ends as early as the others do. Training
-        and evaluation together are unchanged.
+        For example, 60 of 66 steps take 10.5 s until the last record, and 6 take 0.92 s more until
+        block_stop, which comes 0.13 s early. A block without records ends as early as the others
+        do. Training and evaluation together are unchanged.
         """
         early: dict[int, float] = {}
         paces: list[float] = []
@@ -290,8 +290,8 @@ class Timeline:
                 self.entries[index] = entry.but(kind="unknown", note=None)
 
     def _name_unlike_blocks(self, missed: float | None) -> None:
-        """Add to each block that differs from the typical one what the log shows of it, if it
-        prints nothing.
+        """Add an explanation from the log to each block that differs from the typical one, if the
+        log prints none.
         """
         blocks = [
             (index, entry)
@@ -332,7 +332,7 @@ class Timeline:
 def shortest_stretch(
     points: Iterable[tuple[int, float]], typical: float, least: float
 ) -> tuple[int, int, float] | None:
-    """Return the first of the shortest stretches that take at least so many s more than typical
+    """Return the first of the shortest stretches that take at least `least` s more than typical
     steps.
 
     Args:

@@ -53,8 +53,7 @@ NAMES = {
     "memory_allocated": "memory_allocated_bytes",
     **dict.fromkeys(("global_batch_size", "global_step", "v_num"), ""),
 }
-"""Quantities, lower case, and what they are called here, with the unit; the first of a kind counts.
-"""
+"""Quantities, lower case, and their names here, with the unit; the first of a kind counts."""
 
 REGULAR = 0.8
 """Share of the lines that must stand if an interval has them."""
@@ -178,8 +177,8 @@ def set_windows(records: Sequence[Record]) -> None:
     steps = [record.step for record in records]
     apart = [later - earlier for earlier, later in itertools.pairwise(steps)]
     interval = statistics.mode(apart) if apart else 1
-    # Lines come after every so many steps (9, 19, 29) or at them (0, 10, 20); a restart or a lost
-    # line changes nothing of that: eight of ten lines are enough.
+    # Lines come at the end of each interval (9, 19, 29) or at its start (0, 10, 20). Eight of ten
+    # lines are enough, since a restart or a lost line may break the pattern.
     fitting = max(sum((step + early) % interval == 0 for step in steps) for early in (0, 1))
     if fitting < REGULAR * len(steps):
         interval = math.gcd(*apart)

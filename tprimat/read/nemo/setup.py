@@ -16,7 +16,7 @@ LISTED, ECHOED, COMPUTED = 1, 2, 3
 _COUNTED = {*SHAPE, "sequence_length", "micro_batch_size"} - {"vocab_size"}
 _COUNTS = {name: field for name, field in names("megatron").items() if field in _COUNTED}
 _COUNTS["encoder_seq_length"] = "sequence_length"
-"""Settings as configurations print them, `name=8` or `'name': 8`, and what they are called here."""
+"""Settings as configurations print them, `name=8` or `'name': 8`, and their names here."""
 
 _PARALLEL = (
     "tensor_model_parallel",
@@ -111,7 +111,7 @@ def feed(line: int, text: str, around: LogContext) -> None:
             add("precision", "fp8", COMPUTED)
             add("precision_detail", f"fp8 {value}", COMPUTED)
         elif low.startswith("mxfp8") and around.stated.value("precision") == "fp8":
-            # Of an fp8_recipe.
+            # Values of an fp8_recipe.
             add("precision", "mxfp8", COMPUTED + 1)
     for tensor, pipeline, parameters in _OF_RANK.findall(text):
         add(f"parameters of rank {int(tensor)}, {int(pipeline)}", int(parameters))

@@ -1,5 +1,5 @@
-"""Lines of a log that say what happens beside its steps: starts of processes, evaluations, saving
-of checkpoints.
+"""Lines of a log on events other than steps: starts of processes, evaluations, saving of
+checkpoints.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import AnyStr, Literal, NamedTuple
 from tprimat.read.parsing import hints
 from tprimat.read.parsing.text import last_stamp
 
-Time = bool | Literal["elapsed"] | None
-"""What clock a time is on: one whose offset is stated, or isn't; the time since the start; None:
-there is no time.
+ClockKind = bool | Literal["elapsed"] | None
+"""The clock that a time is on. True: a wall clock whose UTC offset is stated; False: one whose
+offset isn't; elapsed: the time since the start; None: there is no time.
 """
 
-Moment = tuple[float, Time]
+Moment = tuple[float, ClockKind]
 """Seconds since 1970, or since the start, and the clock."""
 
 
 class EventLine(NamedTuple):
-    """A line that tells of an event.
+    """A kind of line that reports an event.
 
     Attributes:
-        kind: start of a process; started, which tells how long that took; resume, which tells what
-            step it goes on from; or an entry's kind.
-        phase: of the event at this line: it begins, it ends, or either.
-        pattern: of the line. Groups: its duration in `seconds` or `ms`, and the last `step` before
-            it or the `first` one after it.
+        kind: start of a process; started, which states how long that took; resume, which states the
+            step that it resumes from; or the kind of an entry.
+        phase: whether the event begins or ends at this line; empty for either.
+        pattern: pattern of the line. Groups: the event's duration in `seconds` or `ms`, and the
+            last `step` before it or the `first` one after it.
     """
 
     kind: Literal["start", "started", "resume", "evaluation", "checkpoint", "profile"]
@@ -87,7 +87,9 @@ EVENT_LINES = tuple(
         ("profile", "", r"\b(?:D|Finished d)umping (?:profiler traces|memory snapshot)\b"),
     )
 )  # fmt: skip
-"""All of them, with the framework that prints them; a line is of the first row that fits."""
+"""All kinds of event lines, by the framework that prints them; the first row that fits a line
+counts.
+"""
 
 SIGNS = (
     "heckpoint", "alidat", "valuat", "eval_runtime", "eval metrics", "val time", "Starting job", "arguments --",
@@ -95,16 +97,16 @@ SIGNS = (
     "finalization time", "val loss", "umping ", "model parameters",
     *hints.SIGNS,
 )  # fmt: skip
-"""A line without any of these is no event, nor one of hints.LINES."""
+"""A line without any of these is neither an event nor one of hints.LINES."""
 
 RAW_SIGNS = tuple(sign.encode() for sign in SIGNS)
 
 STAMPED_WITHIN = 100
-"""Characters of a line in which its own time stands: a later one may be a part of its message."""
+"""Characters of a line in which its own time stands; a later time may be part of its message."""
 
 BEFORE_START = 0.1
-"""Share of the longest silence that one right before a start must have to be the time without a
-process.
+"""A silence right before a start counts as the time without a process if it is longer than this
+share of the longest silence.
 """
 
 LONGEST_LINE = 2_000
@@ -114,12 +116,12 @@ class Mark(NamedTuple):
     """A line of an event.
 
     Attributes:
-        kind, phase: of its EventLine.
-        at: its time; of a start, or its end, the next one if it has none.
-        seconds: duration that it states.
-        step: last one before the event.
-        first: of a start, the first time since the last record.
-        silence: of a start, the longest time without a line before it: from when to when.
+        kind, phase: those of its EventLine.
+        at: its time; a start or started line without one has the next time in the log.
+        seconds: duration of the event as stated, s.
+        step: last step before the event.
+        first: for a start, the first time since the last record.
+        silence: for a start, begin and end of the longest time without a line before it.
     """
 
     kind: str
@@ -134,8 +136,8 @@ class Mark(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def event_in(text: str) -> tuple[Moment | None, Mark | None]:
-    """Return the time of a line and what event it tells of; many readers ask for the same line one
-    after the other.
+    """Return the time of a line and the event that it reports. Cached, since many readers ask for
+    the same line one after the other.
     """
     begin = text[:STAMPED_WITHIN]
     # Every time of our days has these digits, and looking for them is quick.
@@ -166,8 +168,12 @@ def has_sign(text: AnyStr, signs: Sequence[AnyStr]) -> bool:
 
 @dataclasses.dataclass(slots=True)
 class Events:
-    """The events of a stretch of a log, and its first and last time; `stamps` are those between any
-    two records.
+    """The events of a stretch of a log, and its first and last time.
+
+    Attributes:
+        silence: begin and end of the longest time without a line since the last start.
+        stamps: of each stretch between two records, the first and the last line with a time, and
+            these times.
     """
 
     marks: list[Mark] = dataclasses.field(default_factory=list)
@@ -210,7 +216,8 @@ class Events:
     def _see(self, at: Moment) -> None:
         if self.last is not None and self.last[1] is at[1]:
             longest = self.silence[1][0] - self.silence[0][0] if self.silence else 0.0
-            # After a start that came after 100 s of silence, 11 s more are taken, and 9 s aren't.
+            # If the longest silence took 100 s, one of 11 s right at a start replaces it, and one of
+            # 9 s doesn't.
             if self._open:
                 longest *= BEFORE_START
             if at[0] - self.last[0] > longest:
@@ -220,7 +227,9 @@ class Events:
         self._close(at)
 
     def _close(self, at: Moment | None = None) -> None:
-        """Complete the marks of starts with their time and what was before them."""
+        """Complete the marks of starts with their time, and the first time and the silence before
+        them.
+        """
         for index in self._open:
             mark = self.marks[index]
             self.marks[index] = mark._replace(

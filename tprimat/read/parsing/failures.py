@@ -1,8 +1,8 @@
 """Failure reasons: the cause among the many lines that a crash leaves.
 
-Eight processes die and each says so; torchrun adds that they died. The cause is what the first
-one said last, unless a line names something more severe (memory, a device, a job's limit).
-What ends a training because its user asked for it is kept apart: that is no failure.
+Eight processes die and each prints that; torchrun adds that they died. The cause is the last
+failure of the first process, unless a line names something more severe (memory, a device, a job's
+limit). What ends a training because its user asked for it is kept apart: that is no failure.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ _GRAVE = re.compile(
     r"|^TERM_[A-Z]{4,}: job|PBS: job killed: |\bDUE TO PREEMPTION\b|\bPREEMPTED\b|[Pp]reempted"
     r" (?:by|in order to)\b"
     r"|[Pp]reemption detected|\bEvicted\b|[Pp]od .{0,200}\bevicted\b|\bDeadlineExceeded\b"
-    # Of a shell, behind its script's line and the process's number.
+    # A shell's message, after the line of its script and the number of the process.
     r"|^(?:\S+: line \d+: +)?(?:\d+ +)?(?:Killed|Aborted|Terminated)(?:$|  )"
 )
 _EXCEPTION = re.compile(
-    # Behind what a logger of any kind puts into brackets, and Ray into parentheses.
+    # After the prefixes of any logger in brackets, and those of Ray in parentheses.
     r"(?:(?:\[[^\]]{1,80}\]|\(\w{1,60} pid=\d+[^)]{0,60}\)):?\s*){0,4}"
-    # The traceback of an exception group stands behind bars.
+    # The lines of an exception group's traceback begin with bars.
     r"(?:\|"
     r" +)*((?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*(?:Error|Exception|Interrupt)|(?:Base)?ExceptionGroup)\b(?::|\s*$))"
 )
@@ -67,7 +67,7 @@ _SIGNAL = re.compile(
     r"got signal: \d+|Received \d+ death signal|exited on signal \d+|Signal \d+ \(SIG\w+\) received"
     r"|[Rr]eceiv(?:ed|ing)(?: signal)? SIG[A-Z]|failed \(exitcode: -\d+\)|killed by signal: \w"
     r"|slurmstepd: error: \*\*\* \w+ \S+ ON \S+ CANCELLED|srun: error: .{0,300}: Terminated"
-    # Of absl, which XLA prints: F0511 02:10:00.000000 1234 all_reduce.cc:456] Check failed:
+    # absl's lines, which XLA prints: F0511 02:10:00.000000 1234 all_reduce.cc:456] Check failed:
     # status.ok()
     r"|\*\*\* SIG[A-Z]{3,6} received|(?:^|\] )Check failed: \S|^(?:HIP|CUDA) error: \w"
 )
@@ -76,7 +76,7 @@ _STOPPED = re.compile(
     r" LIMIT|PREEMPTION)|PREEMPTED|[Pp]reempted|[Pp]reemption|Evicted|evicted|DeadlineExceeded"
     r"|TERM_(?:RUNLIMIT|PREEMPT|DEADLINE|WINDOW|OWNER|FORCE_OWNER|ADMIN|FORCE_ADMIN|REQUEUE_\w+)"
     r"|PBS: job killed: (?:walltime|preempt)|CANCELLED AT \S+ \*\*\*"
-    # SIGHUP, SIGINT, SIGTERM, and SIGUSR1 and SIGUSR2, by which a scheduler says that time is
+    # SIGHUP, SIGINT, SIGTERM, and SIGUSR1 and SIGUSR2, by which a scheduler announces that time is
     # running out.
     r"|(?:got signal: |Received |on signal |Signal |exitcode:"
     r" -)(?:1|2|10|12|15)\b|SIG(?:HUP|INT|TERM|USR[12])\b"
@@ -101,7 +101,7 @@ _CONSEQUENCE = re.compile(
 _REPORT = re.compile(
     r"^(?:\S+\.)?ChildFailedError\b|failed \(exitcode: [1-9]|non-zero (?:exit"
     r" (?:code|status)|status)\b"
-    # Of make, and of a shell with set -x.
+    # make's lines, and those of a shell with set -x.
     r"|^g?make(?:\[\d+\])?: \*\*\* \[.{1,200}\] Error [1-9]|^\+{1,9} exit [1-9]\d{0,2}$"
 )
 """Tells that a process failed, not why."""
@@ -170,7 +170,7 @@ class FailureReasons:
     """Collects, line by line, what may have ended a training. Keeps a handful of lines at most.
 
     Attributes:
-        exit_code: of a launcher.
+        exit_code: exit code of a launcher, or None.
         asked: the limit that the user asked for.
     """
 
@@ -200,8 +200,8 @@ class FailureReasons:
             # doesn't.
             self._keep(kind, number, words, replace="SignalException" in words)
         elif kind == "exception":
-            # "A caused B caused C" is one failure, and C its end. Once another process tells its
-            # own, the first one's is over.
+            # "A caused B caused C" is one failure, and C its end. Once another process prints its
+            # failure, that of the first one is complete.
             self._closed = self._closed or ("exception" in self._found and not self._chained)
             self._keep(kind, number, words, replace=self._chained and not self._closed)
             self._chained = False
@@ -237,7 +237,7 @@ class FailureReasons:
             and last is None
             and not _DECISIVE.search(logged[1])
         ):
-            # Frameworks go on after most of what they log as an error.
+            # Frameworks continue after most of the errors that they log.
             return Cause(None, logged[1], logged[0])
         if (cause := severe or logged or last) is None:
             return None

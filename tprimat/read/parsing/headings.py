@@ -30,7 +30,7 @@ def headings(lines: Sequence[str], records: Iterable[tuple[int, int]]) -> tuple[
     same.
 
     Args:
-        lines: of the text.
+        lines: lines of the text.
         records: numbers of the first and the last line of each training, from 1, in their order.
     """
     titles: list[str | None] = []

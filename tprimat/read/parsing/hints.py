@@ -48,7 +48,7 @@ LINES = statements(
         r"\b(?P<profiler>ActivityProfilerController\.cpp:\d{1,6}\] Completed Stage: Collection)",
     ),
 )
-"""What such lines state, by what it is called here."""
+"""Values in such lines, by the names here."""
 
 SIGNS = tuple(row.sign for row in LINES)
 

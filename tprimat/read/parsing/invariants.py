@@ -1,5 +1,5 @@
-"""What must hold of every run that a reader makes. Where it doesn't, the reader is at fault, and a
-note says so.
+"""Conditions that every run of a reader must meet. If one isn't met, the reader is at fault, and a
+note states it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _sums_of_parts(run: Run) -> Iterator[Note | None]:
     parts = math.fsum(entry.duration for entry in inside)
     yield _exceeding("parts-exceed-wall-time", parts, wall)
     seconds = steps = 0.0
-    # Of the first record a part may lie in the start-up.
+    # A part of the first record may lie in the start-up.
     for time, window in zip(run.step_times[1:], run.window_steps[1:], strict=True):
         if time:
             seconds += time * window

@@ -3,7 +3,8 @@ and hparams.yaml.
 
     --per_device_train_batch_size 8    per_device_train_batch_size=8,    "sequence_len": 4096,
 
-Such an echo says what was asked for; what a framework says that it computed goes before it.
+Such an echo states what was requested; values that a framework computed and printed take
+precedence.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def state_model_config(config: Mapping[str, Any], stated: LoggedValues) -> None:
 
 
 def state_hparams(beside: Beside, stated: LoggedValues) -> None:
-    """Add the plain values of hparams.yaml, which Lightning's loggers leave beside their files.
+    """Add the plain values of hparams.yaml, which Lightning's loggers write next to their files.
 
     YAML as Lightning writes it: a name, a colon, a value, nested by blanks; of one name the
     outermost counts. More than that (tags of Python objects, lists) is skipped; nothing in the file
@@ -194,8 +195,8 @@ def state_hparams(beside: Beside, stated: LoggedValues) -> None:
             result = read(value)
             former = own.get(field)
             weight = len(line.lstrip()) - len(line)
-            # Of two at one depth nobody knows which is the training's: the other may be of an
-            # encoder.
+            # If two are at one depth, it is unknown which one is the training's: the other may
+            # belong to an encoder.
             if former and former.weight == weight and former.value != result:
                 result = None
             own.add(field, LoggedValue(result, number_of_line, text, weight))

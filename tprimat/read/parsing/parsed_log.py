@@ -1,7 +1,7 @@
-"""What readers of log formats and file formats are, and what they give: ParsedLog.
+"""The types of readers of log formats and file formats, and of their result: ParsedLog.
 
 A reader is fed lines and afterwards gives a ParsedLog for each training that it saw, which knows
-what the log states and on which line; the command sets what the user says beside it, and asks for
+what the log states and on which line; the command adds the values that the user gives, and asks for
 the Run.
 """
 
@@ -23,7 +23,7 @@ from tprimat.read.parsing.values import LoggedValue
 from tprimat.results.run import Run
 
 Beside = Mapping[str, bytes]
-"""The contents of files that lie beside a log, by name."""
+"""The contents of files next to a log, by name."""
 
 Given = Mapping[str, Any]
 """What a user states of a run, by the options' names."""
@@ -35,12 +35,12 @@ class ParsedLog:
 
     Attributes:
         steps: records of steps that it has.
-        stated: what the log says of the setup, by field.
-        notes: what the reader did that leaves no doubt, such as passing over doubled lines.
+        stated: the setup as the log states it, by field.
+        notes: actions of the reader that leave no doubt, such as skipping doubled lines.
         build: makes the Run; see run().
-        resumed: the step that the training goes on from, if the log says that it is another
-            attempt.
-        began: the first time in the log beside its records.
+        resumed: the step that the training resumes from, if the log shows that it is another
+            attempt; else None.
+        began: the first time in the log outside of its records, or None.
         dated: the first time of all.
     """
 
@@ -53,8 +53,8 @@ class ParsedLog:
     dated: Moment | None = None
 
     def run(self, given: Given | None = None) -> Run:
-        """Return the training as a Run without source files; what the user gives replaces what the
-        log states.
+        """Return the training as a Run without source files; values that the user gives replace
+        those of the log.
         """
         return invariants.checked(self.build(given or {}))
 
@@ -65,11 +65,11 @@ class Reader(Protocol):
     """
 
     name: str
-    """Of the log format."""
+    """Name of the log format."""
 
     @property
     def all_signs(self) -> Sequence[str]:
-        """A line without any of these, a time, an event or a failure says nothing to it.
+        """A line without any of these, a time, an event or a failure has no information for it.
 
         Unless it knows the log, or its attribute `within` is true: it has begun what goes on over
             several lines.
@@ -168,7 +168,7 @@ class FileFormat:
     """How files of one kind are recognized and read.
 
     Attributes:
-        looks_for: by what a file is recognized, for people.
+        looks_for: the features by which a file is recognized, for people.
         recognizes: whether a file that begins with these bytes is one.
         read: the runs of the files that belong together; gets small neighboring files by
             name. Raises ValueError, with the reason, for content that can't be read.
@@ -275,8 +275,7 @@ _KINDS = {
         "comma": r"(?:\d+|\d{1,3}(?:\.\d{3})+),\d+",
     }.items()
 }
-"""Numbers by what they show: 7.95 and 1,234.5 a decimal point, 7,95 a decimal comma, 2,351 neither.
-"""
+"""Numbers by their decimal sign: 7.95 and 1,234.5 have a point, 7,95 has a comma, 2,351 neither."""
 
 
 def _has_commas(rows: Iterable[tuple[int, list[str], str]]) -> bool:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tprimat.read.parsing.events import Events, Mark, Time
+from tprimat.read.parsing.events import ClockKind, Events, Mark
 from tprimat.results.account import Entry
 from tprimat.results.fields import FieldValues
 
@@ -51,7 +51,7 @@ class Row(NamedTuple):
     latest: float | None = None
 
 
-TimedRow = tuple[Row, Time, float]
+TimedRow = tuple[Row, ClockKind, float]
 """A record, the clock of its time, and the resolution of that, s."""
 
 
@@ -159,7 +159,7 @@ class _Stretch:
 
 
 def placed(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[TimedRow]:
-    """Return records without a time as timeline.of() takes them, with times from the lines around
+    """Return records without times as build_timeline() takes them, with times from the lines around
     them.
 
     A record was printed at the next time behind it, if neither another one nor a pause lies

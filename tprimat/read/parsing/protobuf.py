@@ -18,7 +18,7 @@ def varint(content: bytes, at: int) -> tuple[int, int]:
     """
     value = content[at]
     shift = 0
-    # The highest bit of a byte, which is not of the number, says that another one follows.
+    # The highest bit of a byte isn't part of the number: it shows that another byte follows.
     while value >> shift >= 0x80:
         at += 1
         shift += 7
@@ -32,7 +32,7 @@ def fields_of(content: bytes) -> defaultdict[tuple[int, int], list[Any]]:
     """Return the values by number and wire type of their fields: integers for wire type 0, else
     bytes.
 
-    Raises ValueError or LookupError for what is no message.
+    Raises ValueError or LookupError if the bytes are no message.
     """
     fields: defaultdict[tuple[int, int], list[Any]] = defaultdict(list)
     value: Any

@@ -35,10 +35,10 @@ class Record:
         step: as printed.
         line: in the log, from 1.
         seconds: mean time of a step, s.
-        window: steps that the record averages, if the record itself says so.
+        window: steps that the record averages, if the record itself states it; else None.
         stamp: when it was printed.
-        origin: who printed it, if a prefix says so.
-        native: what the framework printed beside, by the name that it has in native_metrics.
+        origin: the process that printed it, if a prefix states it; else None.
+        native: further printed values, by their names in native_metrics.
         not_finite: names of values that are NaN or infinite.
         unread: labels with a number that the reader doesn't know.
     """
@@ -97,8 +97,8 @@ class Record:
             self.loss = None
 
     def put_all(self, printed: Mapping[str, object], names: Mapping[str, str]) -> None:
-        """Set what is printed under known names, by the names here; of several for one value the
-        first counts.
+        """Set the values printed under known names, by the names here; the first of several names
+        for one value counts.
 
         A label is left out knowingly if its name here is empty; others with a number are kept as
         unread.
@@ -124,8 +124,8 @@ def _time_and_relevance(text: str) -> tuple[Stamp | None, bool]:
 
 @dataclasses.dataclass
 class LogContext:
-    """What a stretch of a log says besides its records: `stated` of the setup, `hinted` of
-    hints.LINES.
+    """The information in a stretch of a log besides its records: `stated` on the setup, `hinted`
+    from hints.LINES.
     """
 
     stated: LoggedValues = dataclasses.field(default_factory=LoggedValues)
@@ -150,8 +150,8 @@ class LogContext:
             read_statements(hints.LINES, text[:LONGEST_LINE], number, self.hinted)
 
     def starts_over(self, later: LogContext) -> bool:
-        """Return whether the training failed, and what a later part begins is another attempt at
-        the very same one.
+        """Return whether the training failed, and a later part begins another attempt at the very
+        same one.
         """
         has_failed = later.causes.reason() is not None and "success" not in later.marks
         if not has_failed or all(mark.kind != "start" for mark in later.events.marks):
@@ -270,8 +270,8 @@ def set_times(records: Sequence[Record], *, in_whole_seconds: bool = False) -> N
     steps 10 and 20 has all steps, one that begins with steps 110 and 120 was resumed at step 100. A
     time of 0 s gives none either, where that isn't the whole seconds of less than one.
 
-    A step time is of all steps since the time before, and so is its window: of 0.45 s a step,
-    records lie 0 s and 1 s apart, and 1 s is of two or three steps.
+    A step time covers all steps since the time before, and so does its window: with steps of 0.45
+    s, records are 0 s or 1 s apart, and 1 s covers two or three steps.
     """
     usual = records[0].step
     if len(records) > 1:
@@ -334,7 +334,7 @@ def peaks(records: Iterable[Record], names: Mapping[str, str]) -> dict[str, floa
 
 def timestamp(first: Stamp | None, warnings: list[Note]) -> str | None:
     """Return when the training began, with its offset; None, and a warning, if the log doesn't
-    say.
+    state it.
     """
     if first is None:
         warnings.append(Note("timestamp-unknown", {"why": "the source has no time of day"}))
@@ -362,8 +362,8 @@ def outcome(
         training: whose log is over.
         planned: steps that were asked for.
         done: its last step, counted from 1.
-        warnings: of the run.
-        known: what its source records as the cause, beside the lines.
+        warnings: warnings on the run.
+        known: the cause as its source records it, outside of its lines; else None.
     """
     around = training.around
     last = training.last
@@ -404,7 +404,7 @@ def outcome(
 
 def afterwards(causes: FailureReasons, known: Cause | None = None) -> list[Note]:
     """Return a warning of what failed once a training had done its steps, if its launcher or its
-    source says so.
+    source reports it.
     """
     cause = known or (causes.cause() if causes.exit_code else None)
     if cause is not None and cause.kind == "failed":

@@ -1,6 +1,4 @@
-"""Warnings of what the records of a training lack, and of values in them that contradict each
-other.
-"""
+"""Warnings on values that the records of a training lack, and on contradictory values."""
 
 from __future__ import annotations
 
@@ -16,11 +14,11 @@ from tprimat.results.fields import FieldValues
 from tprimat.results.run import TrainingConfig
 
 RATE_AGREEMENT = 0.01
-"""Share by which a printed rate may differ from what the other values give."""
+"""Share by which a printed rate may differ from the rate that follows from the other values."""
 
 
 def warnings_of(training: LoggedTraining) -> list[Note]:
-    """Return warnings for what the records lack, by step."""
+    """Return warnings on values that the records lack, by step."""
     records = training.ordered()
     warnings = [*training.warnings, *training.many_restarts(), *training.conflicts]
 
@@ -45,7 +43,7 @@ def warnings_of(training: LoggedTraining) -> list[Note]:
 
 
 class Health(NamedTuple):
-    """What the record of a step says of whether it trained.
+    """What the record of a step shows about whether it trained.
 
     Attributes:
         loss: whether it is a number; None if none is printed.
@@ -77,10 +75,10 @@ at the first three of a log, each of which is skipped and has a gradient norm th
 
 
 def diverged(steps: Sequence[Health], *, prints_each_loss: bool) -> tuple[Note, ...]:
-    """Return notes on steps that trained nothing, of records in order; none for none.
+    """Return notes on steps that trained nothing, of records in order; empty if there are none.
 
-    A gradient norm that is no number, or a step that is skipped, is told of if it is so at most
-    steps or at the end.
+    A gradient norm that is no number, or a skipped step, is reported if most steps have it or the
+    last ones.
     """
     untrained = {"loss-not-finite": [step.step for step in steps if step.loss is False]}
     untrained["loss-vanished"] = _without_loss(steps, is_each=prints_each_loss)
@@ -109,8 +107,8 @@ def _mostly_or_last(flags: Sequence[tuple[int, bool]]) -> list[int]:
 
 
 def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
-    """Return the steps at the end without a loss, if earlier ones have it so often that one is
-    missing.
+    """Return the steps at the end without a loss, if they are at least SEVERAL, and twice as many
+    as ever lay between two losses.
 
     Megatron prints a loss if it is above 0, and NaN isn't. Others print it every tenth step, so
     that a log that ends at step 29 has none for nine steps: 20 steps without one are too many.
@@ -129,7 +127,7 @@ def _without_loss(steps: Sequence[Health], *, is_each: bool) -> list[int]:
 
 
 def hinted(found: LoggedValues) -> Iterator[Note]:
-    """Yield notes on what hints.LINES tell, versions aside."""
+    """Yield the notes on the hints of hints.LINES, except versions."""
     for name, code in hints.NOTES.items():
         if hint := found.get(name):
             yield Note(code, {"line": hint.line, "value": hint.value})

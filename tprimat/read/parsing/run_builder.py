@@ -1,8 +1,8 @@
 """Conversion of records and logged values to a ParsedLog and its Run.
 
-A log format's reader finds records and statements; what is the same for every log format is done
-here: the parts of the Run, what follows from the rest, rates checked against batch, sequence, time
-and GPUs, and a reason for everything that stays unknown.
+A log format's reader finds records and statements; the work that is the same for every log format
+is done here: the parts of the Run, what follows from the rest, rates checked against batch,
+sequence, time and GPUs, and a reason for everything that stays unknown.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from tprimat.settings.rows import NEEDED
 from tprimat.text import join_names
 
 SeriesAndDoubts = tuple[FieldValues, list[Note]]
-"""The series of a result, and what is doubtful about them."""
+"""The series of a result, and notes on doubtful values in them."""
 
 Series = Mapping[str, Any]
 """The series of a result, by field."""
@@ -87,30 +87,31 @@ class RunBuilder:
     Attributes:
         framework, log_format: as in a result.
         training: its records and their context; its statements by a result's fields.
-        timing: what a step time of this source is.
+        timing: the definition of a step time in this source.
         shift: 1 if the source counts steps from 0.
         lines: whether the source has lines that a person can look up.
         rate: native rate per GPU that counts every position of a sequence, so that it must be what
             batch, sequence, time and GPUs give; None if the source counts others.
-        figures: of the whole training, by names of native_metrics.
+        figures: values of the whole training, by names of native_metrics.
         memory: fields of MemoryMetrics, GB.
         gpu: fields of GpuInfo that are no statements.
         breakdown: seconds by part.
         trace: where the time of profiled steps goes.
-        versions: of packages.
+        versions: versions of packages, by name.
         settings: further settings of the training, in the framework's own names.
         unknown: why something is unknown, by the field's name; a warning if it stays so.
-        ended: whether the source says that the training was done; None: records and marks tell.
-        cause: of its end, if the source records that beside its lines.
+        ended: whether the source states that the training was done; None if records and marks
+            decide it.
+        cause: cause of its end, if the source records that outside of its lines; else None.
         fixed: its end, if the source isn't a log of a training at all.
         timestamp: if the source states it otherwise than by the first time in it.
-        shape: of the model, if it isn't among the statements.
-        label: what the source itself calls this side.
+        shape: shape of the model, if it isn't among the statements; else None.
+        label: the source's own name for this system, or None.
         of_training: whether it is worth a warning that the source doesn't state model, sizes and
             time.
-        left_out: warnings of what the shape lacks on purpose.
+        left_out: warnings on values that the shape lacks on purpose.
         remarks: warnings that go last.
-        notes: what was done that leaves no doubt.
+        notes: actions of the reader that leave no doubt.
     """
 
     framework: str
@@ -224,8 +225,8 @@ class RunBuilder:
     def clock(
         self, series: dict[str, Any], warnings: list[Note]
     ) -> tuple[Timing, tuple[Entry, ...], list[Note]]:
-        """Return what a step time is, the timeline, and the notes of the Run; may set step times by
-        the time stamps, sets native metrics, may change warnings.
+        """Return the definition of a step time, the timeline, and the notes of the Run. May set
+        step times by the time stamps, sets native metrics, and may change warnings.
         """
         rows = list(self.rows(series))
         timing = self.timing
@@ -255,7 +256,7 @@ class RunBuilder:
     def entries(self, rows: Sequence[TimedRow], warnings: list[Note]) -> tuple[Entry, ...]:
         """Return the timeline; may change warnings."""
         events = self.training.around.events
-        times = timeline.of(rows, events, self.training.again)
+        times = timeline.build_timeline(rows, events, self.training.again)
         if times and (changed := timeline.clock_change(rows, events)):
             times = ()
             warnings.append(changed)
@@ -284,7 +285,7 @@ class RunBuilder:
         return sizes_of(self.stated, given)
 
     def model(self, shape: ModelConfig, given: Given) -> tuple[str | None, str | None, list[Note]]:
-        """Return model and scale, and warnings of what is doubtful of them."""
+        """Return model and scale, and warnings if they are doubtful."""
         called = given.get("model")
         if not self.of_training:
             return called, None, []
@@ -308,7 +309,7 @@ class RunBuilder:
         return series, warnings
 
     def health(self, series: Series) -> list[Health]:
-        """Return what each record says of whether its steps trained."""
+        """Return by record whether its steps trained, as far as it shows that."""
         bad = [record.not_finite for record in self.training.ordered()]
         columns = (series["steps"], series["loss_values"], series["grad_norms"], bad)
         return [
@@ -378,8 +379,8 @@ class RunBuilder:
         starts = [index for index, kinds in beside.items() if "start" in kinds]
         held = longer(times, windows, beside, starts, coarse)
         if self.timing.kind == "stamps" and len(steps) - len(beside) < LEAST_PLAIN:
-            # Nothing shows what a plain record takes, so what is stated counts: of 60 s between two
-            # records, 46.7 s are the evaluation's that the log says took so long.
+            # Nothing shows what a plain record takes, so what is stated counts: if the log states
+            # that an evaluation took 46.7 s, these are taken from the 60 s between two records.
             spent = {index: sum(kinds.values()) for index, kinds in beside.items()}
             held = {}
             for index, seconds in spent.items():
@@ -397,8 +398,9 @@ class RunBuilder:
     def stamps(
         self, rows: Sequence[TimedRow], series: Series
     ) -> tuple[tuple[str, float], tuple[int, ...]]:
-        """Return what the time stamps of the records have against their printed times, a code and a
-        quotient, and the single steps that they show to be impossible; an empty code for nothing.
+        """Return the contradiction between the time stamps of the records and their printed times,
+        a code and a quotient, and the single steps that they show to be impossible; an empty code
+        if there is none.
         """
         is_elapsed = any(clock == "elapsed" for _, clock, _ in rows)
         kind = self.timing.kind
@@ -417,19 +419,17 @@ class RunBuilder:
         if contradiction is None:
             return ("", 1.0), stamps.impossible(rows, times, apart)
         code, share = contradiction
-        # A tracker has rows when it likes, and of a user's own column or pattern only the user
-        # knows what it is.
+        # A tracker writes rows at times of its own, and only the user knows the meaning of a column
+        # or pattern of theirs.
         if is_elapsed or (code == stamps.OWN_CLOCK and self.framework == "own"):
             code = stamps.CONTRADICT
         return (code, share), ()
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
-        """Yield the records, those that a restart repeats too, each with what timeline.of() wants
-        of its time.
-        """
+        """Yield the records, those that a restart repeats too, with times for build_timeline()."""
         windows = [(record, record.window) for record in self.training.ordered()]
         if self.lines:
-            # Without lines nobody knows where they were in the order of things.
+            # Without lines their order among the events is unknown.
             windows += [(record, None) for record in self.training.lost]
         kind = self.timing.kind
         for record, window in sorted(windows, key=lambda pair: (pair[0].line, pair[0].step)):
@@ -451,7 +451,7 @@ class RunBuilder:
 
 
 def known_model(config: ModelConfig, name: str | None) -> tuple[str | None, str | None, list[Note]]:
-    """Return model and scale as a result has them, with what is doubtful of them.
+    """Return model and scale as a result has them, with warnings if they are doubtful.
 
     A shape decides over a name: a model with the name of a large one and four layers is not the
     large one.
@@ -516,7 +516,7 @@ def sizes_of(
 
 
 def _quotient(whole: int | None, *parts: int | None) -> int | None:
-    """Return by what the product of parts makes a whole; None if that isn't known, or no integer."""
+    """Return a whole divided by the product of its parts; None if unknown or not an integer."""
     share = math.prod(part or 0 for part in parts)
     if whole and share and whole % share == 0:
         return whole // share
@@ -563,7 +563,7 @@ def shape_of(stated: LoggedValues) -> ModelConfig:
 
 
 def gpu_info_of(stated: LoggedValues, count: int | None, fields: FieldValues) -> GpuInfo:
-    """Return what is stated of the GPUs, with further `fields`."""
+    """Return the statements on the GPUs, with further `fields`."""
     return GpuInfo(
         device_name=stated.word("device_name"),
         device_count=count,

@@ -20,7 +20,7 @@ Times = Mapping[int, tuple[float | None, int]]
 """The printed mean time of a step, s, and the number of steps of each record, by its step."""
 
 Group = tuple[float, float]
-"""Of neighboring records: their printed time, and the time between their stamps, s."""
+"""For each two neighboring records: the printed time, and the time between their stamps, s."""
 
 Groups = Sequence[Group]
 
@@ -28,7 +28,7 @@ UNTIMED = None, 0
 """What there is of a record whose time isn't printed."""
 
 CONTRADICT, TOO_LONG, OWN_CLOCK = "stamps-contradict", "steps-beyond-stamps", "stamps-are-clock"
-"""Codes of notes: too few records or too few of them alike to tell which one is right; steps last
+"""Codes of notes: too few records, or too few that agree, to decide which one is right; steps last
 longer than their stamps allow; the step times are those by the stamps.
 """
 
@@ -38,7 +38,7 @@ in whole seconds some lie 0 s apart and some 2 s, groups of four of them 3 to 5 
 """
 
 LEAST_GROUPS = 3
-"""Groups that tell something: of two one may be an artifact."""
+"""Fewest groups that are evidence: one of two may be an artifact."""
 
 DECISIVE = 15
 """Records that decide. In shorter logs the start weighs too much."""
@@ -50,8 +50,8 @@ written late, a pause that the log is silent about, such as an evaluation every 
 
 AT_ONCE = 0.05
 """Share of its printed time, and of the mean time between groups, within which the lines of a group
-were written at once: such stamps say nothing. Milliseconds that are read as seconds are far from
-their stamps, but evenly.
+were written at once: such stamps are no evidence. Milliseconds that are read as seconds are far
+from their stamps, but evenly.
 """
 
 MOSTLY = 0.5
@@ -75,8 +75,8 @@ impossible: 41 s where 5 s passed.
 
 
 def can_be_made_of(series: Mapping[str, Sequence[Any]], resolution: float) -> bool:
-    """Return whether all step times can be differences of a clock of so many s: 0.287 s are none of
-    whole seconds.
+    """Return whether all step times can be differences on a clock with this resolution, s: 0.287 s
+    can't be one of whole seconds.
     """
     if not resolution:
         return False
@@ -89,8 +89,9 @@ def impossible(rows: Sequence[TimedRow], times: Times, apart: Sequence[int]) -> 
     """Return the few steps whose printed time can't have passed since the record before. Args as of
     contradiction().
 
-    That record may have been written late: then it lies as much further from the one before it. Of
-    lines that were written several at once, many are impossible, and say nothing.
+    That record may have been written late: then it lies as much further from the one before it. If
+    several lines at a time were written at once, many of these times are impossible, and no
+    evidence.
     """
     bounds = sorted(apart)
     steps = []
@@ -155,8 +156,8 @@ def contradiction(
         if is_alike and is_decisive and (usual := _usual(groups, resolution)):
             printed, passed = _sums(usual)
             return code, round(passed / printed, 6)
-        # Of a few records two may be exceptions; of many, so many exceptions contradict, but don't
-        # scale the rest.
+        # Among a few records two may be exceptions. Among many, more exceptions contradict the
+        # times, but don't scale the rest.
         if is_alike or is_decisive:
             return CONTRADICT, round(passed / printed, 6)
     return None

@@ -2,8 +2,8 @@
 
 A log that reaches us was colored for a terminal, went through torchrun, Slurm, docker or kubectl,
 was pasted into a chat (which eats escape bytes), was saved by PowerShell as UTF-16, or is cut off.
-What comes out of here is the text that the training wrote. Knows no log format. Secrets are still
-in it, so that no figure is lost: what is kept of it is redacted.
+The result is the text that the training wrote. No log format is known here. Secrets are still in
+it, so that no value is lost: the kept parts are redacted later.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Line(NamedTuple):
 def lines(chunks: Iterable[bytes]) -> Iterator[Line]:
     """Yield the lines of a file that comes in chunks of any size.
 
-    UTF-8, or what a byte order mark or the first zeros say; bytes that don't decode become U+FFFD.
-    A carriage return within a line, as progress bars write it, parts it into pieces.
+    UTF-8, or the encoding that a byte order mark or the first zeros show; bytes that don't decode
+    become U+FFFD. A carriage return within a line, as progress bars write it, parts it into pieces.
     """
     number = 1
     for block, whole in blocks_of(chunks):
@@ -116,8 +116,8 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Without a mark every other byte of plain letters is 0: what was added to a file has none, or its
-# head was lost.
+# Without a mark every other byte of plain letters is 0: text that was appended to a file has none,
+# or the file's head was lost.
 _ZEROS: dict[tuple[bool, ...], str] = {
     (False, True, False, True): "utf-16-le",
     (True, False, True, False): "utf-16-be",
@@ -142,10 +142,10 @@ _LARGER_THAN_CHUNKS = 4 << 20
 class Blocks:
     """Puts the chunks of a file together into blocks of whole lines, in UTF-8 and without a mark.
 
-    The lines of a log are the same wherever its chunks end. Of a line that is longer than
-    LONGEST_LINE the beginning is kept; a progress bar of that length goes on in the next block,
-    parted at a carriage return. More of these are put at either side of the cut, which show nothing
-    and tell both from empty lines.
+    The lines of a log are the same wherever its chunks end. The beginning of a line that is longer
+    than LONGEST_LINE is kept; a progress bar of that length goes on in the next block, parted at a
+    carriage return. More of these are put at either side of the cut, which show nothing and tell
+    both from empty lines.
     """
 
     def __init__(self) -> None:

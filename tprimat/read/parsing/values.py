@@ -81,8 +81,8 @@ def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
     one, if it is whole.
 
     Each is taken as rounded to its printed digits; a float, which has lost its zeros, to 3 at
-    least. None for less than 1, for what lies between two whole numbers, and where digits don't
-    tell one from the next: 3 tell up to 49.
+    least. None below 1, between two whole numbers, and if the digits don't distinguish a number
+    from the next: 3 digits do up to 49.
     """
     values = []
     least_digits = 99
@@ -114,7 +114,7 @@ _PRECISIONS = {
     "fp32": "fp32",
     "float32": "fp32",
 }
-"""Precisions as results name them, by what a word that means one contains; the first counts."""
+"""Precisions as results name them, by a part of the word for one; the first counts."""
 
 
 def precision_of(value: object) -> str | None:
@@ -208,8 +208,8 @@ def name_and_unit(name: str) -> tuple[str, Callable[[float], float] | None]:
 
 
 def summary_values(printed: Mapping[str, float | None]) -> dict[str, float]:
-    """Return what is known of a run's values, each by its name and in its unit of a result, as a
-    summary has it.
+    """Return the known values of a run, each by its name and in its unit of a result, as a summary
+    has them.
     """
     values = {}
     for printed_name, value in printed.items():
@@ -227,11 +227,12 @@ class LoggedValue:
     """A value that a log states.
 
     Attributes:
-        value: None if the log says that there is none, such as `fp8 ... None`.
-        line: of the log, from 1.
+        value: None if the log states that there is none, as in `fp8 ... None`.
+        line: line of the log, from 1.
         text: the statement as the log has it, without prefixes.
-        weight: of two statements the heavier one holds, of equally heavy ones the later one: an
-            argument dump is what the training itself held, a launcher's echo is what it was asked.
+        weight: the heavier of two statements counts, the later one of equally heavy ones: an
+            argument dump shows the values of the training itself, a launcher's echo the requested
+            ones.
     """
 
     value: Any
@@ -253,7 +254,7 @@ class LoggedValues(dict[str, LoggedValue]):
             self[name] = statement
 
     def absorb(self, later: LoggedValues) -> None:
-        """Add what a later part of the log states."""
+        """Add the statements of a later part of the log."""
         for name, statement in later.items():
             self.add(name, statement)
 
@@ -296,7 +297,7 @@ class LoggedValues(dict[str, LoggedValue]):
 def state(
     stated: LoggedValues, name: str, value: Any, text: str = "", line: int = 1, weight: int = 1
 ) -> None:
-    """Add what a source says of a field; nothing if it says nothing."""
+    """Add a source's statement on a field, if it has one."""
     if value is not None:
         quote = " ".join((text or f"{name}: {value}").split())[:300]
         stated.add(name, LoggedValue(value, line, quote, weight))
@@ -309,8 +310,8 @@ class Statement(NamedTuple):
         pattern: with a group by the name of each field that it states.
         read: makes the value of a group's text; None of it for what states nothing.
         weight: as in LoggedValue.
-        sign: text that each such line contains; to look for it costs little beside a pattern that
-            finds nothing.
+        sign: text that each such line contains; to look for it costs little compared with a pattern
+            that finds nothing.
     """
 
     pattern: re.Pattern[str]
@@ -331,8 +332,8 @@ def statements(*rows: tuple[str, Callable[[str], Any], int, str]) -> tuple[State
 def read_statements(
     rows: Iterable[Statement], text: str, line: int, stated: LoggedValues, quote: str = ""
 ) -> None:
-    """Add what a line states: of each row the first occurrence counts. It is quoted as `quote`, or
-    as it is.
+    """Add the statements of a line: the first occurrence of each row counts. It is quoted as
+    `quote`, or as it is.
     """
     for pattern, read, weight, sign in rows:
         match = pattern.search(text) if sign in text else None

@@ -168,7 +168,7 @@ Columns = dict[str, Column]
 """Columns by the field of a record."""
 
 LAYOUTS = (_MEGATRON, _NEMO, _TORCHTITAN, _TRANSFORMERS, _MAXTEXT, _LIGHTNING)
-"""The first whose mark is there counts; the last takes what is left."""
+"""The first whose mark is there counts; the last takes the rest."""
 
 _TOTALS = {
     "lm loss validation": "last_validation_loss",
@@ -260,7 +260,7 @@ def _figures(layout: Layout, scalars: Scalars) -> Figures:
 def _state_texts(
     layout: Layout, texts: Mapping[str, str], training: LoggedTraining
 ) -> ModelConfig | None:
-    """State what texts among the events say; return the model's shape, if they have Megatron's
+    """State the values in texts among the events; return the model's shape, if they have Megatron's
     arguments.
     """
     stated = training.around.stated

@@ -2,7 +2,7 @@
 TensorBoard.
 
 A file is a sequence of records: length (8 bytes), masked CRC-32C of the length (4), a protocol
-buffer Event of that length, its masked CRC-32C (4). Of an Event these fields are read:
+buffer Event of that length, its masked CRC-32C (4). These fields of an Event are read:
 
     1 wall_time (double)   2 step (varint)   5 summary: 1 value: 1 tag, 2 simple_value (float),
     8 tensor, 9 metadata   7 session_log: 1 status
@@ -82,7 +82,7 @@ def is_event_file(head: bytes) -> bool:
 
 
 def read_into(stream: BinaryIO, events: Events) -> None:
-    """Add what a file holds. Never raises for its content: events.cut tells what can't be read."""
+    """Add what a file holds. Never raises for its content: events.cut states what can't be read."""
     for content in _records(stream, events):
         try:
             _add_event(content, events)
@@ -129,7 +129,7 @@ def _add_event(content: bytes, events: Events) -> None:
     if wall_time > 0:
         events.first_time = min(wall_time, events.first_time or wall_time)
     if any(1 in fields_of(log)[1, 0] for log in fields[7, 2][-1:]):
-        # A session that starts at a step takes back what was written for it and later ones.
+        # A session that starts at a step discards the values of this step and of later ones.
         for tag, points in events.scalars.items():
             events.scalars[tag] = [point for point in points if point.step < step]
     for summary in fields[5, 2]:

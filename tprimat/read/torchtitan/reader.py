@@ -3,11 +3,11 @@
     [titan] 2025-06-04 08:51:58,557 - root - INFO - step: 10  loss: 10.7069  memory:
     30.99GiB(32.62%) tps: 7,034  tflops: 407.35  mfu: 41.19%
 
-tps is tokens per second and device: of the tokens that a data-parallel rank took since the line
-before, divided by the time since then and by tensor, pipeline and context parallelism. Padding
-counts. tflops are model FLOPs, attention counted in full and recomputation not. The line has no
-step time: it follows from tps if batch, sequence and devices are stated, else from tps and the
-times of the lines, which show how many tokens a device takes in a step.
+tps is tokens per second and device: the tokens of a data-parallel rank since the line before,
+divided by the time since then and by tensor, pipeline and context parallelism. Padding counts.
+tflops are model FLOPs, attention counted in full and recomputation not. The line has no step time:
+it follows from tps if batch, sequence and devices are stated, else from tps and the times of the
+lines, which show how many tokens a device takes in a step.
 
 native_metrics: `tokens_per_second_per_gpu`, `tflops_per_gpu`, `mfu_percent`, `memory_reserved_gb`
 (highest since the line before, of the rank that prints).
@@ -69,7 +69,7 @@ _UNKNOWN = {"memory": 0.0, "loss": -1.0, "global_avg_loss": -1.0}
 RATE = "tokens_per_second_per_gpu"
 
 DEFAULT_LOG_FREQ = 10
-"""torchtitan's metrics.log_freq if nobody sets it."""
+"""The default of torchtitan's metrics.log_freq."""
 
 
 @dataclasses.dataclass
@@ -79,7 +79,7 @@ class TorchtitanRun(RunBuilder):
     groups: int = 0
 
     def reading(self) -> ParsedLog:
-        """Return what a reader hands over."""
+        """Return the result of the reader."""
         parsed = super().reading()
         shown = {name: statement for name, statement in parsed.stated.items() if name != "model"}
         if (called := self.stated.get("model")) and self.shape:
@@ -88,7 +88,7 @@ class TorchtitanRun(RunBuilder):
         return dataclasses.replace(parsed, stated=shown)
 
     def sizes(self, given: Given) -> tuple[TrainingConfig, ParallelismConfig]:
-        """Return what a step is and how it is spread."""
+        """Return the sizes of a step, and the parallelism."""
         stated = LoggedValues(self.stated)
         local = stated.count_statement("micro_batch_size")
         replicas = stated.count("data_parallel_size")
@@ -123,11 +123,10 @@ class TorchtitanRun(RunBuilder):
         return records.series(kept), [*warnings, *doubts]
 
     def rows(self, series: Series) -> Iterable[TimedRow]:
-        """Return the records, those that a restart repeats too, each with what timeline.of() wants
-        of its time.
+        """Return the records, those that a restart repeats too, with times for build_timeline().
 
-        The rates tell how long the steps take in proportion, saving included; the times of the
-        lines tell the rest.
+        The rates give the proportions of the steps' durations, saving included; the times of the
+        lines give the rest.
         """
         marks = self.training.around.events.marks
         anew = self._anew()

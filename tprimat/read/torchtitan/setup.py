@@ -37,8 +37,8 @@ from tprimat.results.run import ModelConfig
 from tprimat.settings.rows import names
 
 ECHOED, DUMPED, COMPUTED = 1, 2, 3
-"""Weights of statements: what was asked for, what the training was configured with, what it worked
-out.
+"""Weights of statements: requested values, values of the configuration, values that the training
+computed.
 """
 
 ARGUMENTS = names("torchtitan") | {
@@ -52,7 +52,7 @@ ARGUMENTS = names("torchtitan") | {
     "mx.recipe_name": "mx_recipe",
     "quantize.linear.mx.recipe_name": "mx_recipe",
 }
-"""Arguments that are read, and what they are called here."""
+"""Arguments that are read, and their names here."""
 
 _ARGUMENT = re.compile(r"\barguments ([a-z0-9_]+(?:\.[a-z0-9_]+)+?)(?:\.{2,} ?|\.? )(.*)$")
 _DUMP = re.compile(r"Running with (?:args|configs?|job config): *(\{.*)$")
@@ -300,7 +300,7 @@ def model_config(stated: LoggedValues) -> tuple[ModelConfig, list[Note]]:
         return ModelConfig(num_parameters=parameters), []
 
     pairs = re.findall(r"\b(\w+)['\"]?\s*[=:]\s*['\"]?([-\w.+]+)", text)
-    # Of several parts with one name the first holds.
+    # The first of several parts with one name counts.
     arguments = dict(reversed(pairs))
 
     def size(name: str) -> int | None:

@@ -1,5 +1,5 @@
-"""What a training's trace says of it: energy of the steady steps, readings on the step axis,
-events, disturbance.
+"""The values in a training's trace: energy of the steady steps, readings by step, events,
+disturbance.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _share(shares: dict[str, float], name: str) -> float | None:
 
 
 def joined(run: Run, steps: Timeline, sampler: Sampler, processes_here: int) -> Run:
-    """Return a run with what was read beside it.
+    """Return a run with the readings from during it.
 
     The sampler, stopped by now, is that of the machine on which rank 0 runs; `processes_here` train
     on this machine.
@@ -120,7 +120,7 @@ def without_steps(run: Run, sampler: Sampler, began: float, ended: float) -> Run
 def with_trace(
     run: Run, steps: Timeline, trace: Trace, processes_here: int, unknown: tuple[str, ...] = ()
 ) -> Run:
-    """Return a run with what a trace says of it; see joined()."""
+    """Return a run with the values of a trace; see joined()."""
     bounds = summarize(run).steady
     steady = steps.part(bounds.first_step or steps.steps[0], bounds.last_step or steps.steps[-1])
     if not steady.steps:

@@ -1,5 +1,5 @@
-"""The energy of the steady steps, from counters that are read once a second: what it covers, and
-whether it counts.
+"""The energy of the steady steps, from counters that are read once a second: its coverage, and its
+validity.
 
 A counter never falls, so its value at a step's end lies between those of the readings around it.
 The value is interpolated, and the most by which it can be wrong is part of the result. It is
@@ -46,16 +46,16 @@ share is smaller.
 """
 
 STUCK_SHARE = 0.2
-"""Of the window: a counter that stands still so long while power is drawn is stuck."""
+"""Share of the window: a counter that stands still for longer while power is drawn is stuck."""
 
 IDLE_PERCENT = 5.0
-"""Utilization up to which a GPU isn't the one that trains."""
+"""Utilization up to which a GPU isn't training."""
 
 ABOVE_CAP = 1.1
 """Times the power cap: what no GPU draws over a window."""
 
 UPDATED_EVERY_S = 0.1
-"""Counters are updated about so often (ml.energy's measurements on NVIDIA's)."""
+"""Time between updates of a counter, s (ml.energy's measurements of NVIDIA's)."""
 
 
 class Energy(NamedTuple):
@@ -302,7 +302,7 @@ def _of_packages(parts: Mapping[int, Energy]) -> Energy:
     """
     counted = {index for index, part in parts.items() if part.joules is not None}
     refused = set(parts) - counted
-    # Of dies 2 and 3, which are neighbors, exactly one has a counter: 2 ^ 1 is 3, and 3 ^ 1 is 2.
+    # Exactly one of neighboring dies, such as 2 and 3, has a counter: 2 ^ 1 is 3, and 3 ^ 1 is 2.
     codes = {parts[index].code for index in refused}
     if refused == {index ^ 1 for index in counted} and codes <= {"counter-stuck", "no-counter"}:
         return _sum([parts[index] for index in parts if index in counted])
@@ -369,7 +369,7 @@ def _power_times_time(drawn: Readings, steady: Timeline) -> float:
 
 
 def short_id(name: str) -> str:
-    """Return as much of a UUID as tells GPUs apart; a PCI address as it is."""
+    """Return the part of a UUID that distinguishes GPUs; a PCI address as it is."""
     if "-" in name:
         return name[:8]
     return name

@@ -29,7 +29,7 @@ from tprimat.results.fields import known_values
 from tprimat.results.telemetry import THROTTLING, TelemetryIssue
 
 SIDE = 12
-"""Readings before and after a change of the clock that tell both clocks."""
+"""Readings before and after a change of the clock whose medians are the two clocks."""
 
 LEAST_CLOCK_CHANGE, LEAST_CLOCK_DIFFERENCE = 0.06, 0.05
 """Relative change within a run; and of one GPU from the median of the others."""
@@ -38,10 +38,14 @@ ORDERED = 0.97
 """Share of the pairs of a reading before and one after that are in the order of the change."""
 
 DISTURBED_SHARE = 0.05
-"""Of the CPU's time, by other programs, the hypervisor, or a control group's quota."""
+"""Share of the CPU's time that other programs, the hypervisor, or a control group's quota take,
+from which on it is reported.
+"""
 
 STALLED_SHARES = {"memory": 0.02, "io": 0.1}
-"""Of the time in which no task could run for lack of memory or of storage."""
+"""Share of the time in which no task could run for lack of memory or storage, from which on it is
+reported.
+"""
 
 LEAST_READINGS = 2
 """Readings in a row with a limit in force."""

@@ -49,7 +49,7 @@ def join(
 ) -> tuple[tuple[int, ...], dict[str, tuple[float | None, ...]]]:
     """Return the last step of each entry, and the series; those without any value are missing.
 
-    An entry has so many records that there is a reading in most, and no more than LONGEST_SERIES
+    An entry covers enough records to have a reading in most entries, and at most LONGEST_SERIES
     entries.
     """
     if not samples or not steps.ends:
