@@ -129,10 +129,10 @@ MOST_DENSE = 3
 LONGEST_FUNCTION = 60
 """Lines."""
 SHAPE = {
-    "names": 123850,
-    "names per statement": 2.71,
-    "comprehensions per 1000": 58,
-    "conditionals per 1000": 28,
+    "names": 124841,
+    "names per statement": 2.69,
+    "comprehensions per 1000": 54,
+    "conditionals per 1000": 27,
     "crowded statements": 0,
     "functions over 60 lines": 0,
     "id() calls": 0,
@@ -143,35 +143,35 @@ fall; a change that needs more raises them, and its commit says what it bought.
 NAMES = {
     "__init__.py": 32,
     "__main__.py": 88,
-    "analysis": 7243,
-    "api.py": 383,
-    "catalog": 2735,
-    "checks": 4039,
-    "cli": 6244,
-    "compare": 9931,
+    "analysis": 7231,
+    "api.py": 411,
+    "catalog": 3148,
+    "checks": 4063,
+    "cli": 6176,
+    "compare": 10333,
     "console.py": 272,
     "current_directory.py": 46,
-    "errors.py": 106,
-    "files.py": 198,
-    "frameworks": 13366,
+    "errors.py": 128,
+    "files.py": 199,
+    "frameworks": 13186,
     "location.py": 55,
-    "log_import": 6074,
-    "machine": 4317,
-    "measure": 5421,
-    "notes": 413,
-    "preflight": 1323,
-    "publish": 2245,
-    "read": 25276,
-    "record": 7799,
+    "log_import": 6179,
+    "machine": 4354,
+    "measure": 5406,
+    "notes": 468,
+    "preflight": 1326,
+    "publish": 2247,
+    "read": 25418,
+    "record": 7349,
     "redaction": 1312,
-    "report": 17244,
-    "results": 2053,
+    "report": 17437,
+    "results": 2101,
     "settings": 414,
-    "slurm": 1221,
-    "store": 2250,
-    "text.py": 290,
+    "slurm": 1217,
+    "store": 2518,
+    "text.py": 270,
     "units.py": 91,
-    "watch": 1369,
+    "watch": 1366,
 }
 """The names of each part of tprimat/, which also only fall."""
 SLACK = 0.01
@@ -187,7 +187,7 @@ PLACES = {
     "micro_batch_size": (r"\bmicro_batch_size\b|micro-batch-size|\blocal_batch_size\b", 54),
     "recomputation": (
         r"\brecomputation\b|\brecompute_\w+|activation_checkpoint|gradient_checkpointing",
-        31,
+        32,
     ),
 }
 """Settings, how code names them, and the files of tprimat/ that may: a new setting is a row and few
@@ -445,7 +445,7 @@ def test_commands_are_wiring():
     assert {name: names for name, names in sizes.items() if names > 370} == {}
 
 
-MOST_MODULES = 210
+MOST_MODULES = 161
 """Modules of tprimat that are loaded to compare two results; it only falls."""
 COMPARED = """
 import sys
