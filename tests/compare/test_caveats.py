@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from tprimat.compare.cost import efficiencies
 from tprimat.report.verdict import report
 from tprimat.results.account import Timing
 from tprimat.results.conditions import Disturbance
-from tprimat.results.run import Environment, Source, Tuning
+from tprimat.results.run import Data, Environment, Source, Tuning
 from tprimat.results.telemetry import Telemetry, TelemetryIssue
 
 AMD = {"device": MI300X, "stack": "rocm"}
@@ -466,3 +467,19 @@ def test_u7_versions_of_libraries_that_differ_are_a_caveat(name):
     # Between two kinds of GPU other libraries are what is compared.
     other = with_version(new, "NVIDIA B200", step_time=3.0)
     assert "settings-differ" not in caveats(with_version(old), other)
+
+
+def test_values_that_differ_in_digits_that_are_not_shown_are_one_finding():
+    """Both runs have an MFU of 77%."""
+    later = "2026-02-03T00:00:00+00:00"
+    runs = (make_run(step_time=1.0), make_run(step_time=1.0004, timestamp=later))
+    (group,) = comparison(runs, make_run(**AMD)).models[0].groups
+    (system,) = (each for each in group.systems if len(each.valid_runs) == 2)
+    assert [finding.rule for finding in system.findings] == ["high-mfu"]
+
+
+def test_systems_with_the_same_sentence_are_named_together():
+    """Entropies of 1.213008 and 1.213011 nats per token are both shown as 1.213."""
+    data = [Data(kind="markov", entropy=entropy) for entropy in (1.213008, 1.213011)]
+    found = caveats(make_run(data=data[0]), make_run(**AMD, data=data[1]))
+    assert text_of(found["synthetic-data"]).startswith("synthetic data (markov")

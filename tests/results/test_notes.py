@@ -12,8 +12,9 @@ from stored_runs import notes_of, series
 from tprimat.notes import TEXT, Note, noted, of_checks, of_comparisons, of_runs
 from tprimat.notes.catalogue import LONGEST_SENTENCE, ROWS, note_of, words
 from tprimat.notes.row import NoteRow
-from tprimat.results.result_file import decode, encode
-from tprimat.results.run import Run
+from tprimat.redaction import Names
+from tprimat.results.result_file import decode, encode, without_names
+from tprimat.results.run import Environment, Run
 from tprimat.store import store
 
 NAN = Note("loss-not-finite", {"steps": "steps 3, 4"})
@@ -159,3 +160,37 @@ def test_a_sentence_that_was_reworded_keeps_its_code():
     note = note_of(old)
     assert note == Note("dispatch-artifacts", {"steps": "steps 1–3", "waited": ""})
     assert words(note) == old.replace("artefacts", "artifacts")
+
+
+@pytest.mark.parametrize(
+    ("code", "fields", "text"),
+    [
+        ("power-capped", {"devices": (), "cap": 1}, "power-capped, devices (), cap 1"),
+        ("stamps-contradict", {"share": 10**400}, f"stamps-contradict, share {10**400}"),
+        ("stamps-contradict", {"share": "x", "system": "A"}, "A: stamps-contradict, share x"),
+    ],
+    ids=["nothing to list", "too large a number", "of a system"],
+)
+def test_fields_that_a_sentence_cannot_have_are_shown_as_they_are(code, fields, text):
+    assert words(Note(code, fields)) == text
+
+
+def test_a_file_names_no_system():
+    """Systems are named by what is compared: “Other: hi” would look like a note of another one."""
+    file = written(Run(notes=notes_of("hi"), **series((1.0,) * 4)))
+    for part in (file, *file["runs"]):
+        part["notes"] = [{"code": TEXT, "fields": {"text": "hi", "system": "Other"}}]
+    (run,) = decode(json.dumps(file).encode())
+    assert run.notes == notes_of("hi")
+
+
+def test_names_and_paths_in_fields_are_removed_whatever_the_field_is_called():
+    note = Note("shape-differs", {"name": "/home/alice/llama3 8B", "model": "L", "why": "short"})
+    host = Environment(hostname="gpu-node17")
+    run = Run(
+        notes=(note, Note(TEXT, {"kind": "on gpu-node17"})), environment=host, **series((1.0,) * 4)
+    )
+    hidden = without_names(run, Names(lambda name: "node-1"))
+    assert "alice" not in str(hidden)
+    assert "gpu-node17" not in str(hidden)
+    assert words(hidden.notes[0]).startswith("the configuration is named llama3 8B, but")

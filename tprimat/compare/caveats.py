@@ -14,9 +14,9 @@ from tprimat.analysis.summary import NAMED_WARM_UP, UNLIKE_BLOCKS
 from tprimat.checks import CONTRADICTION, Finding, Severity
 from tprimat.checks.endings import Divergence, divergence, is_finished
 from tprimat.compare.figures import AT_CAP, longest_step_share, share_at_cap, trained_seconds
-from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult
+from tprimat.compare.result import DOUBTFUL_SPREAD, Caveat, Pair, SystemResult, add_name
 from tprimat.compare.setting_caveats import of_settings, some_names
-from tprimat.notes import Note, NoteValue, about, add_name
+from tprimat.notes import Note, NoteValue, about
 from tprimat.results.outcome import DIVERGED
 from tprimat.results.run import sentences
 from tprimat.text import join_names

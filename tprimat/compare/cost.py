@@ -16,10 +16,10 @@ from tprimat.analysis.efficiency import Efficiency
 from tprimat.analysis.intervals import Bounds
 from tprimat.catalog import gpus, prices
 from tprimat.checks.physics import mfu_doubt
-from tprimat.compare.result import Comparison, Pair, RunResult, SystemResult
+from tprimat.compare.result import Comparison, Pair, RunResult, SystemResult, add_name
 from tprimat.compare.systems import device_name
 from tprimat.errors import UsageError
-from tprimat.notes import Note, NoteValue, add_name, with_texts
+from tprimat.notes import Note, NoteValue, with_texts
 from tprimat.text import plain
 
 SAME = 0.0005

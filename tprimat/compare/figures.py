@@ -17,23 +17,26 @@ from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, S
 from tprimat.compare.systems import System
 from tprimat.notes import Note, noted
 from tprimat.results.account import Clock
-from tprimat.results.run import Run
+from tprimat.results.run import Run, sentences
 
 
 def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
     """Return a system with its values, from those of its runs."""
     judged = [result for result in results if result.is_valid]
-    findings: dict[Finding, None] = {}
+    # Runs whose values differ in digits that no sentence shows have one finding.
+    unlike: dict[tuple[str, ...], Finding] = {}
     rates = []
     for result in judged:
-        findings |= dict.fromkeys(physics.findings(result.run, result.summary))
-        findings |= dict.fromkeys(training.findings(result.run))
+        of_run = physics.findings(result.run, result.summary)
+        for finding in (*of_run, *training.findings(result.run)):
+            unlike.setdefault((finding.rule, *sentences([finding.note])), finding)
         if result.rate is not None:
             rates.append(result.rate)
     values = _values(judged)
     # What one note or finding says of all runs, or says better, the notes of the runs don't repeat.
     repeated = {UNLIKE_BLOCKS}
     judgments = []
+    findings = tuple(unlike.values())
     for finding in findings:
         if finding.severity != "info":
             judgments.append(finding.note)
@@ -56,7 +59,7 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
         values=values,
         value_notes=noted((*value_notes, *judgments)),
         run_notes=noted(run_notes),
-        findings=tuple(findings),
+        findings=findings,
         order=run_order.run_order_trend(rates) if has_order else None,
     )
 

@@ -7,10 +7,10 @@ from tprimat.checks import compute, training
 from tprimat.checks.compute import ConfigDiff, Mode
 from tprimat.checks.settings import same_known_shape, shape_conflict
 from tprimat.compare import one_text, speedup, windows
-from tprimat.compare.result import UNLIKE, Pair, SystemResult
+from tprimat.compare.result import UNLIKE, Pair, SystemResult, add_name
 from tprimat.compare.speedup import RATE, kind_of_device
 from tprimat.compare.systems import measurement
-from tprimat.notes import Note, about, add_name
+from tprimat.notes import Note, about
 from tprimat.results.run import Run, sentences
 from tprimat.text import plain
 

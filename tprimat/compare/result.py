@@ -26,7 +26,7 @@ from tprimat.errors import ExitStatus
 from tprimat.notes import Note, NoteValue
 from tprimat.results.account import Clock
 from tprimat.results.result_file import Loaded as Loaded
-from tprimat.results.run import VENDORS, MemoryMetrics, Run
+from tprimat.results.run import VENDORS, MemoryMetrics, Run, sentences
 from tprimat.text import plain
 
 RATE = "tokens_per_second_per_gpu"
@@ -88,6 +88,15 @@ class RunResult:
         if metric in MemoryMetrics.__struct_fields__:
             return getattr(self.run.memory_metrics, metric, None)
         return getattr(self.summary.performance, metric, None)
+
+
+def add_name(named: list[tuple[Note, list[str]]], note: Note, name: str) -> None:
+    """Add a name to those of a note with the same sentence, or the note with it."""
+    for other, names in named:
+        if sentences([other]) == sentences([note]):
+            names.append(name)
+            return
+    named.append((note, [name]))
 
 
 @dataclasses.dataclass(frozen=True)

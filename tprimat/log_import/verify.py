@@ -38,6 +38,7 @@ from tprimat.results.run import (
     Source,
     StatedValues,
     Steady,
+    sentences,
 )
 from tprimat.store import store
 from tprimat.text import plain
@@ -505,7 +506,8 @@ def _stated(run: Run) -> dict[str, object]:
             "command": run.source and run.source.command,
         },
         "notes": tuple(note for note in run.notes if note.code in OBSERVED),
-        "warnings": tuple(note for note in run.notes if note.code not in OBSERVED),
+        # Results of older versions have sentences where there are codes now.
+        "warnings": sentences(note for note in run.notes if note.code not in OBSERVED),
     }
     return {key: value for name, part in fields.items() for key, value in _values(part, name)}
 

@@ -46,15 +46,6 @@ def about(system: str, note: Note) -> Note:
     return Note(note.code, {**note.fields, SYSTEM: system})
 
 
-def add_name(named: list[tuple[Note, list[str]]], note: Note, name: str) -> None:
-    """Add a name to those of an equal note, or the note with it."""
-    for other, names in named:
-        if other == note:
-            names.append(name)
-            return
-    named.append((note, [name]))
-
-
 def with_texts(note: Note, change: Callable[[str], str]) -> Note:
     """Return a note with its texts changed, such as the names of files in it."""
     fields: dict[str, NoteValue] = {}

@@ -40,14 +40,16 @@ def words(note: Note, known: str = "", *, briefly: bool = False) -> str:
                 lambda match: "" if briefly else _clause(match[1], note.fields), row.sentence
             )
             text = _FORM.vformat(text, (), note.fields)
-        except (KeyError, ValueError, TypeError):
+        except (LookupError, ValueError, TypeError, ArithmeticError):
             pass
         else:
             is_named = note.fields.get(SYSTEM) in (None, known) or f"{{{SYSTEM}" in row.sentence
             if not is_named:
                 text = f"{note.fields[SYSTEM]}: {text}"
             return text
-    return ", ".join([note.code, *(f"{name} {value}" for name, value in note.fields.items())])
+    values = [f"{name} {value}" for name, value in note.fields.items() if name != SYSTEM]
+    named = "" if note.fields.get(SYSTEM) in (None, known) else f"{note.fields[SYSTEM]}: "
+    return named + ", ".join([note.code, *values])
 
 
 def sentence(notes: Iterable[Note], known: str = "") -> str:
@@ -167,5 +169,5 @@ def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, bool]]]:
 
 
 _FIELD = re.compile(r"\{[^{}]*\}")
-_NUMBER = r"[-+]?[\d,]+(?:\.\d+)?(?:e[-+]?\d+)?"
+_NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
 """A number as a sentence has it."""

@@ -218,7 +218,8 @@ class Names:
             )
             if is_name and len(self._known) < MOST_NAMES:
                 self._known.setdefault(form, kind)
-                self._words.add(_WORDS.match(form)[0])  # type: ignore[index]
+                if first := _WORDS.match(form):
+                    self._words.add(first[0])
 
     def text(self, text: str) -> str:
         """Return a text with pseudonyms; its lines stay as many."""

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Sequence
 from tprimat import units
 from tprimat.analysis import metrics
 from tprimat.analysis.intervals import level
-from tprimat.checks import Finding
 from tprimat.checks.settings import joined
 from tprimat.compare import Comparison, Group, ModelComparison, Pair, RunResult, SystemResult
 from tprimat.compare.cost import cost, efficiencies
@@ -334,16 +333,16 @@ def check_findings(model: ModelComparison) -> Blocks:
     """Yield what the checks found, each once with the systems that it is about; docs/metrics.md
     explains the rules.
     """
-    names_of: dict[Finding, list[str]] = {}
+    names_of: dict[tuple[str, str, str, tuple[str, ...]], list[str]] = {}
     for system in model.systems:
         for finding in system.findings:
-            names_of.setdefault(finding, []).append(system.name)
+            why = tuple(map(words, finding.explanations))
+            key = (finding.severity, finding.rule, words(finding.note), why)
+            names_of.setdefault(key, []).append(system.name)
     entries = []
-    for finding, names in names_of.items():
-        text = f"{finding.severity} ({finding.rule}), {join_names(names)}: {words(finding.note)}"
-        entries.append(
-            (text, [f"possible explanation: {words(why)}" for why in finding.explanations])
-        )
+    for (severity, rule, sentence_of, explanations), names in names_of.items():
+        text = f"{severity} ({rule}), {join_names(names)}: {sentence_of}"
+        entries.append((text, [f"possible explanation: {why}" for why in explanations]))
     if entries:
         yield Notes(entries, "Checks (docs/metrics.md explains each rule)")
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from tprimat.notes import SYSTEM, Note
 from tprimat.notes.catalogue import note_of
 from tprimat.redaction import Names, redacted, relative_words
 from tprimat.results.account import Entry
@@ -117,9 +118,17 @@ def runs_of(file: ResultFile) -> tuple[Run, ...]:
                 msgspec.structs.replace(file.training_config, **own)
             )
         # Files of schema 1 have sentences alone.
-        notes = stored.notes or tuple(map(note_of, stored.warnings))
+        notes = tuple(map(_of_run, stored.notes)) or tuple(map(note_of, stored.warnings))
         runs.append(Run(**{**setup, **record, "notes": notes}))
     return tuple(runs)
+
+
+def _of_run(note: Note) -> Note:
+    """Return a note of a file without the field that names a system: a file names none."""
+    if SYSTEM not in note.fields:
+        return note
+    fields = {name: value for name, value in note.fields.items() if name != SYSTEM}
+    return Note(note.code, fields)
 
 
 def _shared(value: Any) -> Any:
@@ -189,6 +198,10 @@ _STATED = (
 """Fields that name no machine, user or place, but the training, its hardware and its settings."""
 
 
+_OF_MACHINES = ("host", "hostname", "path", "command", "arguments")
+"""Fields of notes whose texts are machines, files and commands."""
+
+
 def without_names(value: Kind, names: Names) -> Kind:
     """Return a run, or any value in one, with pseudonyms and without directories; the same object
     if it has no names.
@@ -237,6 +250,13 @@ def _changed(value: Kind, change: Callable[[str], Change | None], field: str = "
         if len(members) != len(value):
             members = [_changed(member, change, field) for member in value]
         new = type(value)(members)
+    elif isinstance(value, Note):
+        # A field of a note may quote anything, whatever it is called: "name" is no model's there.
+        def of_field(name: str) -> Change | None:
+            return change(name if name in _OF_MACHINES else "fields")
+
+        fields = {name: _changed(member, of_field, name) for name, member in value.fields.items()}
+        new = Note(value.code, fields)
     elif isinstance(value, msgspec.Struct):
         # Numbers and empty values stay; they are most of the values in thousands of results.
         changed = {}
