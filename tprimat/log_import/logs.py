@@ -46,8 +46,8 @@ def load(
     Args:
         names: files and directories that the user named.
         given: values that the user states for logs.
-        jobs: processes that read logs; None: chosen by their number.
-        inputs: what is added to.
+        jobs: processes that read logs; None for one per CPU.
+        inputs: runs, notes and errors are added to it.
         beside: results in the same directories. Logs that these were read from, or that their
             measurements wrote, are skipped. If one was measured live outside a session of
             benchmark.py, the other logs stay unread, with a note on how to read them.

@@ -72,9 +72,15 @@ SKIPPED = "skipped"
 
 LOST, NO_RESULT, NO_LOG, TWIN = "lost", "no-result", "no-log", "twin"
 RESULT, DESCRIPTION = "result", "description"
-"""Kinds of skipped files: a result or a log that can't be loaded; what is no result, or by its name
-no log; another log of a training; where logs are read, a result, and what describes a system, which
-is read with its logs.
+"""Kinds of skipped files.
+
+    LOST: a result or a log that can't be loaded
+    NO_RESULT: not a result
+    NO_LOG: not a log, judging by its name
+    TWIN: another log of a training that is already counted
+    RESULT: a result found where logs are read
+    DESCRIPTION: a description of a system; it isn't skipped, but read together with that system's
+        logs
 """
 
 
