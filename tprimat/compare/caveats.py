@@ -350,7 +350,8 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
             yield _caveat("unlike-blocks", "warning", told)
         elif note.code == "steps-cut":
             yield _caveat("steps-cut", "info", about(system.name, note))
-    # If a single system's runs are of several sessions, the headline says that they differ.
+    # If the runs of a system that isn't compared are of several sessions, the headline says that
+    # they differ.
     if system.spread >= DOUBTFUL_SPREAD and (not is_alone or system.is_one_session):
         code = "unlike-runs-of-sessions"
         if system.is_one_session:
@@ -367,10 +368,8 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
 
 
 def incomplete(system: SystemResult) -> tuple[Note, ...]:
-    """Return how far a system came of which no run finished, of another how many did not, and the
-    first cause.
-
-    Nothing if all runs finished.
+    """Return how many runs of a system did not finish, and the first cause; if none finished, how
+    far they came. Empty if all finished, or if the system has no valid run.
     """
     lost = []
     for result in system.runs:
@@ -394,7 +393,7 @@ def incomplete(system: SystemResult) -> tuple[Note, ...]:
 
 
 def diverged(system: SystemResult) -> tuple[Note, ...]:
-    """Return how many runs of a system diverged, how, and at which steps; nothing for none."""
+    """Return how many runs of a system diverged, how, and at which steps; empty if none did."""
     found: dict[tuple[str, bool], list[Divergence]] = {}
     for result in system.runs:
         if divergent := divergence(result.run):
@@ -417,8 +416,8 @@ def diverged(system: SystemResult) -> tuple[Note, ...]:
 
 
 def _of_sessions(system: SystemResult) -> tuple[Note, ...]:
-    """Return how the runs after the longest break differ from those before; nothing if they don't,
-    or without a break.
+    """Return by how much the runs after the longest break differ from those before; empty if they
+    don't, or without a break of BREAK_S.
     """
     timed = []
     for result in system.valid_runs:
@@ -426,7 +425,7 @@ def _of_sessions(system: SystemResult) -> tuple[Note, ...]:
         if began and result.rate:
             timed.append((began.timestamp(), trained_seconds(result.run), result.rate))
     timed.sort()
-    # Welch's t takes two runs before the break and two after it.
+    # Welch's t-test needs two runs before the break and two after it.
     if len(timed) < 4:
         return ()
     breaks = []
