@@ -143,7 +143,7 @@ def _dollars(price: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent as text; one that is neither 0 nor 1 is never rounded to 0 or
+    """Return a share in percent as text: 0.4 for a small one, >99 for one that would round to
     100.
     """
     if 0.01 <= share < 0.995:
