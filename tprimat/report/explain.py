@@ -117,14 +117,14 @@ def brief(explanation: Explanation) -> str:
 
 
 def headline(explanation: Explanation) -> str:
-    """Return which step is faster, and by how much, as a sentence without its period; or why that
-    isn't said.
+    """Return which step is faster, and by how much, as a sentence without its period; or why there
+    is no such answer.
     """
     if work := different_work(explanation):
         return f"Not compared: {work}"
     both = (explanation.before, explanation.after)
     faster, slower = sorted(both, key=lambda trace: trace.seconds)
-    # A trace is of single GPUs, and the work of each is known to be the same.
+    # A trace covers single GPUs, each of which is known to do the same work.
     per = " per GPU"
     end = f": {ms(faster.seconds)} vs {ms(slower.seconds)} ms per step"
     if None in explanation.products:
@@ -163,8 +163,8 @@ def different_work(explanation: Explanation) -> str | None:
 
 
 def reasons(explanation: Explanation) -> list[str]:
-    """Return one sentence for each system on where it is slower, or on what limits the steps
-    instead of GPU work.
+    """Return sentences on where each system is slower, or on what limits the steps instead of GPU
+    work.
     """
     return [text for _, text in _reasons(explanation)]
 

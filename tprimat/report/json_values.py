@@ -67,7 +67,9 @@ def fields(record: object, *names: str) -> JsonObject:
 
 
 def note_values(name: str, notes: Sequence[Note]) -> JsonObject:
-    """Return the sentences of notes under a name, and their codes with fields under NAME_codes."""
+    """Return the sentences of notes under a name such as notes, and their codes with fields under
+    note_codes.
+    """
     return {name: [*map(words, notes)], f"{name.removesuffix('s')}_codes": notes}
 
 

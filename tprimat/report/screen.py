@@ -86,7 +86,7 @@ def blocks(report: Report) -> Blocks:
 
 
 def _brief(answer: Answer) -> str:
-    """Return in a line an answer, or why there is none."""
+    """Return an answer in one line, or why there is none."""
     group = answer.group
     leaders = group.leaders
     if leaders is not None:
@@ -244,7 +244,7 @@ def _names_in_table(group: Group) -> list[str]:
 
 
 def _ranking(group: Group, rows: Sequence[tables.Row], most: int) -> Table:
-    """Return a row for each of so many systems, with its rate over the baseline's."""
+    """Return a row for each of `most` systems, with its rate divided by the baseline's."""
     kept = _shown(group, most)
     first, *more = rows
     ratios = {}
@@ -407,8 +407,8 @@ def explanations(group: Group) -> Blocks:
 
 
 def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
-    """Return the caveats by their texts, each with the models if it isn't of all, the weightiest
-    first.
+    """Return the caveats by their texts, those with the greatest effect first; a text names the
+    models if the caveat doesn't apply to all.
     """
     titles: dict[tuple[str, str], list[str]] = {}
     of_keys: dict[tuple[str, str], Caveat] = {}
@@ -420,7 +420,7 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
     ordered = list(of_keys)
     if len(answers) > 1:
         ordered.sort(key=lambda key: (of_keys[key].severity != "warning", CODES.index(key[0])))
-    # One caveat of each code comes before a second one of any.
+    # One caveat of each code comes before a second one of any code.
     first = {code: (code, text) for code, text in reversed(ordered)}.values()
     texts = {}
     for key in sorted(ordered, key=lambda key: key not in first):

@@ -449,8 +449,8 @@ def _no_within(system: SystemResult) -> str:
 
 
 def between(system: SystemResult) -> str:
-    """Half the width of the interval between runs, relative, or its bounds if it is wide; nothing
-    for one run.
+    """Return the relative half-width of the interval between runs, or its bounds if it is wide;
+    empty for one run.
     """
     bounds = bounds_of(system)
     if bounds is None:

@@ -252,8 +252,8 @@ class _Terminal:
             self._line(f"{len(part.rows) - part.most} more with {self._all_with}", indent=2)
 
     def _least(self, rows: Sequence[Sequence[str]], *, narrow: bool = False) -> list[int]:
-        """Return the least widths of columns: titles may take several lines, and if `narrow`, so
-        may the texts of the first column.
+        """Return the least widths of columns. Titles may take several lines; so may the texts of
+        the first column, if `narrow` or if the table doesn't fit otherwise.
         """
         from rich.cells import cell_len
 
@@ -269,8 +269,8 @@ class _Terminal:
         return sum(widths) + GAPS[-1] * (len(widths) - 1) <= self._width
 
     def _columns(self, rows: Sequence[Sequence[str]], rights: Sequence[bool]) -> None:
-        """Add the columns of a table, the first row above a rule; the widest give way if there is
-        no room.
+        """Add the columns of a table, the first row above a rule; the widest ones shrink if there
+        is no room.
         """
         from rich import box
         from rich.table import Table
