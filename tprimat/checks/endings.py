@@ -60,7 +60,7 @@ def cause_of(run: Run) -> str:
 
 
 def divergence(run: Run) -> Divergence | None:
-    """Return how a training diverged; None if it didn't as far as is known."""
+    """Return how a training diverged; None if no note of the run says that it did."""
     for code in DIVERGED:
         fields = []
         for note in run.notes:

@@ -432,7 +432,7 @@ _DATE = Part("date", lambda run: text_of(run.timestamp[:10]) if run.timestamp el
 
 _CLEAR = {part.title for part in (*_IDENTITY[:4], _PRECISION, _DATE)}
 _CLEAR |= {"software", "batch", "platform", "precision detail"}
-"""Parts of a name whose value says what it is; of the others the title stands before it."""
+"""Titles of the parts whose values are clear by themselves; other values follow their titles."""
 
 _DECISIVE = {
     row.title

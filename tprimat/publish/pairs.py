@@ -19,7 +19,9 @@ from tprimat.publish.record import REJECTED, Point, PointPair
 
 MOST_PAIRS = 10_000
 MOST_RESULT_PAIRS = 1_000
-"""Of all points, and of those of one's own results, whose runs are read again for each pair."""
+"""Most pairs of all points, and most pairs of the user's own results, whose runs are read again for
+each pair.
+"""
 
 
 def speed(point: Point) -> float | None:
