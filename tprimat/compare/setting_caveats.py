@@ -29,13 +29,18 @@ TIME_NOTES = (
 """Codes of notes on how a log's time was read."""
 
 LONGEST_CLAUSE = 44
+"""Most characters of the scope of a step timer."""
+
 LONGEST_VALUE = 60
+"""Most characters of a value of a setting."""
+
 LONGEST_LIST, LONGEST_NOTE = 78, 48
-MOST_VALUES = 4
-"""Most characters of the scope of a step timer, of a setting's value, of the settings that differ
-in a warning, and of those in a note of severity info (each fills one line of a screen; the note has
-values only where they are short); and most values of one setting.
+"""Most characters of the settings that differ, in a warning and in a caveat of severity info: each
+is one line of a screen. The latter has values only where they are short.
 """
+
+MOST_VALUES = 4
+"""Most values of one setting."""
 
 SCOPES = {
     "data wait": "whole step with data wait",
