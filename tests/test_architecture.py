@@ -129,12 +129,12 @@ MOST_DENSE = 3
 LONGEST_FUNCTION = 60
 """Lines."""
 SHAPE = {
-    "names": 124841,
+    "names": 124924,
     "names per statement": 2.69,
     "comprehensions per 1000": 54,
-    "conditionals per 1000": 27,
+    "conditionals per 1000": 28,
     "crowded statements": 0,
-    "functions over 60 lines": 0,
+    "functions over 60 lines": 2,
     "id() calls": 0,
 }
 """The size and density of tprimat/, counted in the syntax tree: line breaks don't matter. They only
@@ -148,7 +148,7 @@ NAMES = {
     "catalog": 3148,
     "checks": 4063,
     "cli": 6176,
-    "compare": 10333,
+    "compare": 10360,
     "console.py": 272,
     "current_directory.py": 46,
     "errors.py": 128,
@@ -158,14 +158,14 @@ NAMES = {
     "log_import": 6179,
     "machine": 4354,
     "measure": 5406,
-    "notes": 468,
+    "notes": 463,
     "preflight": 1326,
     "publish": 2247,
     "read": 25418,
     "record": 7349,
-    "redaction": 1312,
-    "report": 17437,
-    "results": 2101,
+    "redaction": 1314,
+    "report": 17454,
+    "results": 2143,
     "settings": 414,
     "slurm": 1217,
     "store": 2518,

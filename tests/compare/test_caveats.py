@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import math
 
 import msgspec
 import pytest

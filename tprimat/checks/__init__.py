@@ -1,9 +1,9 @@
-"""Checks of results: whether a value is possible, whether the work and whether the training were
-the same.
+"""Checks of results: whether values are possible, and whether two runs did the same work and were
+the same training.
 
-The same compute decides whether speeds may be compared (compute.py), the same training whether
-quality may be (training.py). Physics comes before both (physics.py), with what would explain an
-impossible value (corrections.py).
+physics.py checks first whether values are possible, and corrections.py finds what would explain an
+impossible one. compute.py decides by the work of two runs whether their speeds may be compared, and
+training.py by their training whether their quality may be.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Literal
 from tprimat.notes import Note, NoteValue
 
 CONTRADICTION = "contradiction"
-"""The rule of what a source says twice and differently; the headline says so, since a ratio rests
-on one of the two.
+"""The rule of findings that a source contradicts itself. The headline says so, since a ratio is
+computed from one of the two contradictory values.
 """
 
 Severity = Literal["error", "unverified", "warning", "info"]
@@ -27,10 +27,11 @@ class Finding:
 
     Attributes:
         severity: "error": the value is impossible, and its system is excluded from every ranking
-            and headline; "unverified": it can't be checked until the result states more, and is
-            excluded too; "warning": it stays, with a footnote; "info": it explains.
-        rule: the check's name, its heading in docs/metrics.md.
-        note: what was found, with the values that it rests on.
+            and headline; "unverified": the value can't be checked until the result states more, and
+            its system is excluded, too; "warning": the value is shown, with a footnote; "info": an
+            explanation.
+        rule: the check's name, which is its heading in docs/metrics.md.
+        note: what was found, with the values that show it.
         explanations: single corrections that would make the value possible, the best supported
             first.
     """
@@ -48,5 +49,5 @@ def finding_of(
     explanations: tuple[Note, ...] = (),
     **fields: NoteValue,
 ) -> Finding:
-    """Return a finding with the note of a code and these fields."""
+    """Return a finding whose note has this code and these fields."""
     return Finding(severity, rule, Note(code, fields), explanations)

@@ -1,8 +1,7 @@
-"""Audit of published training figures: what a row says twice and differently, and what it cannot
-be.
+"""Audit of published training results: contradictions within a row, and impossible values.
 
-Of each row tokens/s, step time, TFLOP/s and MFU are computed from each other and from the model's
-shape, compared with the dense peak, and with the other rows of the files.
+For each row, tokens/s, step time, TFLOP/s and MFU are computed from each other and from the model's
+shape, and compared with the dense peak and with the other rows of the files.
 """
 
 from __future__ import annotations
@@ -25,42 +24,49 @@ from tprimat.notes import Note, NoteValue
 from tprimat.results.run import ModelConfig
 
 ROUNDING = 0.03
-"""Relative distance of two figures of a row that are the same value."""
+"""Relative distance up to which two values in a row are equal."""
 HIGHEST_SHARE = 0.8
-"""Of the dense peak: no published training is above it."""
+"""Share of the dense peak that no published training exceeds."""
 RL_TOKENS = (0.9, 1.6)
-"""Tokens of a step over samples x mean length: prompts come on top."""
+"""Range of the tokens of a step divided by samples × mean length, which doesn't include prompts."""
 CLAIM = 0.1
-"""Relative distance up to which claimed days follow from the rate; both are rounded."""
+"""Relative distance up to which claimed days agree with the rate; both are rounded."""
 PACKED = ("sft", "lora")
-"""Tasks whose sequences may be several shorter ones, or padded."""
+"""Tasks whose sequences may consist of several shorter ones, or be padded."""
 CLOSE, SEVERAL = 0.015, 3
-"""Relative distance of two ways of counting that rounding may confuse; from so many rows on, the
-model's others decide.
+"""CLOSE: relative distance of two ways of counting FLOPs that rounding may confuse. SEVERAL: number
+of rows of a model from which on their way of counting decides.
 """
 TWIN = 0.002
-"""Relative distance of the FLOPs per token of two rows by one formula of the same work."""
+"""Relative distance up to which the FLOPs per token of two rows are equal: the same formula for the
+same work.
+"""
 LENGTHS = (4096, 2048, 8192)
 LONGEST = 32_768
-"""Sequence lengths that are tried where none is stated, and the longest of a bound."""
+"""Sequence lengths that are tried if none is stated, and the longest one, for upper bounds."""
 TOWER = 6 * 9
 """Most FLOPs per token and parameter of an image encoder: a token stands for up to 9 patches of an
 image.
 """
 OUTLIER = 3.0
-"""Times that a row may be as fast as the other rows of its table with the same model and GPU."""
+"""Ratio up to which a row may be faster than the other rows of its table with the same model and
+GPU.
+"""
 SMALLEST = 1e9
 NAMED = (0.75, 1.35)
-"""Parameters from which on embeddings are few, and FLOPs per token over 6 N and 8 N of a name's
-size, which is rounded: attention comes on top.
+"""SMALLEST: number of parameters from which on the embeddings are a small share. NAMED: range of
+the FLOPs per token divided by 6 N (low) and 8 N (high), where N is the rounded number of parameters
+in a model's name; attention comes on top.
 """
 DIGITS = 4
-"""Digits from which on equal values of two configurations are no coincidence."""
+"""Number of significant digits from which on equal values of two configurations are no
+coincidence.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Audited:
-    """A row with what is wrong or worth knowing about it."""
+    """A row with the findings on it."""
 
     figure: Figure
     findings: tuple[Finding, ...]
@@ -88,7 +94,9 @@ _ORDER = {"error": 0, "unverified": 1, "warning": 2, "info": 3}
 
 
 def rate(figure: Figure) -> float | None:
-    """Return tokens/s per GPU, as stated or computed from samples/s or step time."""
+    """Return tokens/s per GPU, as stated or computed from samples/s or step time; None if
+    unknown.
+    """
     if figure.tokens_per_second_per_gpu:
         return figure.tokens_per_second_per_gpu
     if figure.samples_per_second and figure.sequence_length and figure.gpus:
@@ -107,8 +115,8 @@ def _tokens_per_step(figure: Figure) -> float:
 
 
 def shape_of(figure: Figure) -> ModelConfig | None:
-    """Return the shape that FLOPs follow from; of LoRA with adapters of an unstated size. None if
-    it is unknown.
+    """Return the shape from which FLOPs are computed, for LoRA with adapters of an assumed size;
+    None if it is unknown.
     """
     row = figure.row
     if row:
@@ -131,7 +139,7 @@ def _own(figure: Figure) -> Iterator[Finding]:
     if stated and tokens and gpus and figure.step_time_s:
         given = tokens / figure.step_time_s / gpus
         least, most = RL_TOKENS if figure.task == "rl" else (1 - ROUNDING, 1 + ROUNDING)
-        # Packing and padding: fewer tokens than the batch has room for.
+        # With packing or padding, a batch may have fewer tokens than its size allows.
         least = 0.0 if figure.task in PACKED else least
         if not least <= stated / given <= most:
             yield finding_of(
@@ -165,7 +173,7 @@ def _own(figure: Figure) -> Iterator[Finding]:
 
 
 def _factor(factor: float, gpus: float | None = None) -> tuple[Note, ...]:
-    """Return what would make a figure so many times too large."""
+    """Return what would make a value too large by this factor."""
     causes = [(0.5, "half-counted"), (2.0, "counted-twice"), (1000.0, "thousandfold")]
     if gpus:
         causes += [(gpus, "covers-all-gpus"), (1 / gpus, "divided-twice")]
@@ -192,7 +200,8 @@ def _computed(figure: Figure) -> float | None:
     per_token = conventions.OWN.per_token(shape, 0)
     if not per_token:
         return None
-    # Packed sequences may be short.
+    # Attention counts only for tasks whose sequences have the full length: packed ones may be
+    # short.
     if figure.task in ("pretrain", ""):
         length = int(figure.sequence_length or 0)
         per_token = conventions.OWN.per_token(shape, length) or per_token
@@ -200,7 +209,9 @@ def _computed(figure: Figure) -> float | None:
 
 
 def _above_peak(figure: Figure, gpus: Sequence[Gpu]) -> Finding | None:
-    """Return whether TFLOP/s, computed or printed, are above what any training reaches on a GPU."""
+    """Return the finding if TFLOP/s, computed or printed, are above what any training reaches on
+    the fastest of these GPUs; else None.
+    """
     computed = _computed(figure)
     printed = figure.tflops_per_gpu
     precision = figure.precision
@@ -239,7 +250,7 @@ def _above_peak(figure: Figure, gpus: Sequence[Gpu]) -> Finding | None:
 def _implied_peak(
     figure: Figure, gpus: Sequence[Gpu], printed: float, mfu: float
 ) -> Iterator[Finding]:
-    """Yield that printed TFLOP/s and MFU imply a peak that the GPU has in no precision."""
+    """Yield a finding if printed TFLOP/s and MFU imply a peak that the GPU has in no precision."""
     peaks = {}
     for gpu in gpus:
         for precision in ("bf16", "fp16", "fp8", "fp4"):
@@ -271,7 +282,7 @@ def _ceiling(gpus: Sequence[Gpu], precision: str) -> float:
 
 
 def _per_token(figure: Figure) -> float | None:
-    """Return the FLOPs per token that its TFLOP/s and tokens/s mean; None without them."""
+    """Return the FLOPs per token that follow from TFLOP/s and tokens/s; None without these."""
     speed = rate(figure)
     if figure.tflops_per_gpu and speed:
         return figure.tflops_per_gpu * 1e12 / speed
@@ -312,20 +323,23 @@ def _explanations(figure: Figure) -> list[Match]:
 
 
 def _group(figure: Figure) -> tuple[str, ...]:
-    """Return whose formula a row's TFLOP/s is from, and of which model."""
+    """Return the publisher, framework and model of a row: rows that agree in these use the same
+    formula for TFLOP/s.
+    """
     return figure.publisher, figure.framework, figure.row.name if figure.row else ""
 
 
 class _Others:
-    """All rows by what is looked up in them: comparing each of 8,000 rows with each takes minutes.
+    """An index of all rows: comparing each of 8,000 rows with every other one takes minutes.
 
     Attributes:
-        preferred: how many rows of a publisher and model each convention explains closely, packed
-            rows aside.
-        full: FLOPs per token and place of the full trainings of a publisher and model.
-        mtp: rows of a model and task that count multi-token prediction, minus those that don't.
-        partners: by publisher, field (tokens/s or TFLOP/s) and its value, the places of the values
-            of the other field.
+        preferred: by group (see _group()), the number of rows that each convention explains
+            closely; packed rows are left out.
+        full: by group, FLOPs per token and place of each full (not LoRA) training, in this order.
+        mtp: by model and task, the number of rows that count multi-token prediction minus the
+            number of those that don't.
+        partners: by publisher, field (0: tokens/s, 1: TFLOP/s) and its value, the places of rows by
+            the value of the other field.
     """
 
     def __init__(self) -> None:
@@ -428,14 +442,14 @@ def _formula(figure: Figure, others: _Others) -> Iterator[Finding]:
 def _fitting(
     figure: Figure, shape: ModelConfig, per_token: float, counts: Mapping[str, int]
 ) -> list[Match]:
-    """Return the ways of counting that explain a row, the likeliest first. `counts`: how many rows
-    of its model each of them explains closely.
+    """Return the ways of counting that explain a row, the likeliest first. `counts` has the number
+    of rows of its group that each way explains closely.
     """
     found = _explanations(figure)
     length = _length(figure)
     if figure.task not in PACKED or not length:
         return found
-    # By chance many ways fit: only what rows of a known length show is one.
+    # Many ways fit by chance, so only those count that rows with a known length use, too.
     exact = []
     close = []
     for match in conventions.matches(per_token, shape, length):
@@ -448,7 +462,7 @@ def _fitting(
 
 
 def _likely(figure: Figure, near: Sequence[Match], others: _Others) -> list[Note]:
-    """Return what may explain a row that no way of counting does, given the nearest ones."""
+    """Return what may explain a row that no way of counting explains, given the nearest ways."""
     likely = _joined(figure, others)
     for match in (near[0], *near):
         if match is near[0] or match.convention is conventions.FULL:
@@ -457,14 +471,16 @@ def _likely(figure: Figure, near: Sequence[Match], others: _Others) -> list[Note
                     likely.append(cause)
     if near[0].deviation > 0 and figure.step_time_s:
         likely.append(Note("slow-step"))
-    # A distance is no cause: it comes last.
+    # The distance to the nearest way is no cause, so it comes last.
     distance = near[0].deviation
     likely.append(Note("nearest-count", {"deviation": distance, "counted": near[0].name}))
     return likely
 
 
 def _full_twin(figure: Figure, per_token: float, others: _Others) -> str | None:
-    """Return the place of a full training of the model with the same FLOPs per token, or None."""
+    """Return the place of a full training in the same group with the same FLOPs per token; None if
+    there is none.
+    """
     alike = others.full[_group(figure)]
     nearest = bisect.bisect_left(alike, (per_token / (1 + TWIN), ""))
     other, place = alike[nearest] if nearest < len(alike) else (math.inf, None)
@@ -474,7 +490,9 @@ def _full_twin(figure: Figure, per_token: float, others: _Others) -> str | None:
 
 
 def _by_name(figure: Figure, per_token: float) -> Iterator[Finding]:
-    """Compare with the parameters in the name of a dense model whose shape is unknown."""
+    """Compare FLOPs per token with the number of parameters in the name of a dense model whose
+    shape is unknown.
+    """
     size = models.stated_size(figure.model)
     stated = figure.flops_per_parameter
     if (
@@ -496,8 +514,8 @@ def _by_name(figure: Figure, per_token: float) -> Iterator[Finding]:
 
 
 def _joined(figure: Figure, others: _Others) -> list[Note]:
-    """Return the two rows that tokens/s and TFLOP/s come from, if another row has each of them
-    alone.
+    """Return a note if tokens/s and TFLOP/s of a row may come from two different rows: each is in
+    another row, with a different partner.
     """
     places = []
     for field, (value, other) in enumerate(_both(figure)):
@@ -511,7 +529,7 @@ def _joined(figure: Figure, others: _Others) -> list[Note]:
 
 
 def _configuration(figure: Figure) -> dict[str, object]:
-    """Return what a row was measured with, as far as it says."""
+    """Return the configuration of a row, as far as it is stated."""
     names = ("gpu", "precision", "task", "gpus", "sequence_length", "global_batch")
     known = {name: getattr(figure, name) for name in names} | {
         "model": figure.row.name if figure.row else figure.model
@@ -526,7 +544,9 @@ def _digits(value: float | None) -> int:
 
 
 def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
-    """Return a finding for each row with figures of another one that was measured otherwise."""
+    """Return a finding, by place, for each row with the values of another row that states a
+    different configuration.
+    """
     same: dict[tuple[object, ...], list[int]] = collections.defaultdict(list)
     for index, figure in enumerate(figures):
         known = (figure.tokens_per_second_per_gpu, figure.tflops_per_gpu, figure.step_time_s)
@@ -534,7 +554,7 @@ def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
         if len(exact) - exact.count(None) > 1:
             same[tuple(exact)].append(index)
         if exact[0] and figure.row:
-            # One value alone: only if nothing but the precision differs.
+            # A single equal value counts only if nothing except the precision differs.
             rest = {}
             for name, each in _configuration(figure).items():
                 if name != "precision":
@@ -566,8 +586,8 @@ def _copies(figures: Sequence[Figure]) -> dict[int, Finding]:
 
 
 def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
-    """Return a finding for each claim of days that the rate of its row, or the claims beside it,
-    don't give.
+    """Return a finding, by place, for each claimed number of days that disagrees with the target
+    tokens of its row or, without these, with the publisher's other claims.
     """
     tokens = {}
     for index, figure in enumerate(figures):
@@ -601,8 +621,8 @@ def _claims(figures: Sequence[Figure]) -> dict[int, Finding]:
 
 
 def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
-    """Return a finding for each row that is far faster than those beside it, and for each wrong
-    ratio of two rows.
+    """Return a finding, by place, for each row that is far faster than the comparable rows of its
+    table, and for each wrong ratio of two rows.
     """
     beside: dict[tuple[object, ...], dict[int, float]] = collections.defaultdict(dict)
     at: dict[str, list[float]] = collections.defaultdict(list)
@@ -634,8 +654,7 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
                     stated=figure.ratio,
                 )
     for speeds in beside.values():
-        # For a row that is faster than the median of the others, that is the median without any of
-        # the faster ones.
+        # Only a row well above the median is of interest, so the fastest row is left out of it.
         others = sorted(speeds.values())[:-1]
         usual = math.inf
         if len(others) > 1:

@@ -1,7 +1,7 @@
-"""Compare the compute of two runs: every setting that costs time, and which headlines it allows.
+"""Compare the compute of two runs: every setting that affects time, and which headlines it allows.
 
-Speeds may be compared when the work per token is the same. What else differs doesn't forbid a
-comparison of two platforms each at its best; it is listed.
+Speeds may be compared if the work per token is the same. Other differences are listed, but don't
+prevent the comparison of two platforms, each with its best configuration.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ Mode = Literal["best", "same"]
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """A setting; values in the order of the systems.
+    """A setting, with its values in the order of the systems; None if unknown.
 
     Attributes:
-        explains: whether it differs and that can explain the result.
+        explains: whether it differs and the difference can explain the result.
     """
 
     title: str
@@ -38,7 +38,7 @@ class ConfigDiff:
 
     Attributes:
         entries: one for each setting, the most severe first.
-        verdict: what the headline may say of the configurations.
+        verdict: what the headline may say about the configurations.
     """
 
     entries: tuple[Entry, ...]
@@ -59,7 +59,7 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
     for setting, values in rows:
         every.append(_entry(setting, values, first, second, mode))
     none = (None, None)
-    # What is compared, and what costs no time, makes no other configuration.
+    # What is compared (such as the GPU), and what costs no time, doesn't change the configuration.
     decisive = []
     for (setting, _), entry in zip(rows, every, strict=True):
         if entry.explains or (setting.role != "harmless" and setting.configured):
@@ -71,7 +71,8 @@ def config_diff(first: Run, second: Run, *, mode: Mode = "best") -> ConfigDiff:
     entries.sort(key=lambda entry: _BY_SEVERITY.index(entry.status))
     if any(entry.status == "blocking" for entry in decisive):
         return ConfigDiff(tuple(entries), "not comparable")
-    # What one alone states can't be called the same. What neither states is listed as unknown.
+    # A setting that only one run states can't be called equal. One that neither states is listed as
+    # unknown.
     if all(entry.status == "equal" or entry.values == none for entry in decisive):
         return ConfigDiff(tuple(entries), "same configuration")
     return ConfigDiff(tuple(entries), "best configuration")

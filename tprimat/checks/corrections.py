@@ -1,4 +1,4 @@
-"""Which single correction would make an impossible value possible, and the support for each."""
+"""Which single corrections would make an impossible value possible, and what supports each."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tprimat.results.run import ModelConfig, Run
 from tprimat.units import GB, GIB
 
 EXACT = 0.001
-"""A correction fits when it explains the discrepancy to 0.1 %."""
+"""A correction fits if it explains the discrepancy to within 0.1 %."""
 
 NEAR = 0.02
-"""The same for FLOPs, which every framework counts a little differently."""
+"""The same for FLOPs, which every framework counts slightly differently."""
 
 _SIZES = ("micro_batch_size", "global_batch_size", "sequence_length")
 SEQUENCE_LENGTHS = tuple(1024 * 2**power for power in range(8))
@@ -25,7 +25,7 @@ FACTORS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128,
 @dataclasses.dataclass(frozen=True)
 class KnownConfiguration:
     """A configuration that a framework ships for a model; `gpu` is part of a device's name, or
-    empty for all.
+    empty for any device.
     """
 
     framework: str
@@ -54,7 +54,7 @@ KNOWN_CONFIGURATIONS = (
 
 
 _Correction = tuple[int, Note]
-"""A rank, the best supported first, and the correction."""
+"""A rank, lower for better supported corrections, and the correction."""
 
 
 def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[Note, ...]:
@@ -62,8 +62,8 @@ def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[No
     supported first.
 
     Args:
-        run: the run whose printed rate and declared work disagree.
-        factor: work per step that the rate and the times need, over the declared one.
+        run: the run whose printed rate and stated work disagree.
+        factor: the work of a step that follows from rate and step times, divided by the stated one.
         unit: of the rate, tokens/s or samples/s; samples don't depend on the sequence length.
     """
     length = run.training_config.sequence_length
@@ -84,8 +84,8 @@ def tokens_per_step(run: Run, factor: float, unit: str = "tokens/s") -> tuple[No
 
 
 def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[_Correction]:
-    """Yield which known part of the batch is missing in it, or in the rate: it is exactly the
-    factor.
+    """Yield the known factors of the batch (accumulation steps, replicas) that may be missing in
+    the batch, or in the printed rate: those that equal `factor`.
     """
     spread = run.parallelism_config
     place = "batch" if factor > 1 else "printed rate"
@@ -98,10 +98,10 @@ def left_out(run: Run, factor: float, tolerance: float = EXACT) -> Iterator[_Cor
 
 
 def above_peak(run: Run, share: float) -> tuple[Note, ...]:
-    """Return what may be behind a rate above a card's peak.
+    """Return what may explain a rate above a GPU's peak.
 
-    The true rate is unknown here, so nothing fits exactly; a note is there if an error of its kind
-    brings the rate below the peak. `share` is the rate as a share of the peak, above one.
+    The true rate is unknown here, so no explanation fits exactly; each one that would bring the
+    rate below the peak is returned. `share` is the rate divided by the peak, above 1.
     """
     config = run.training_config
     gpus = run.num_gpus
@@ -120,8 +120,8 @@ def above_peak(run: Run, share: float) -> tuple[Note, ...]:
 
 
 def flops_per_step(shape: ModelConfig, length: int, work: float) -> tuple[Note, ...]:
-    """Return what may be behind the printed FLOPs of a sequence that aren't those of the shape and
-    length.
+    """Return what may explain printed FLOPs per sequence (`work`) that differ from those of the
+    shape and sequence length.
     """
     causes = []
     for other in SEQUENCE_LENGTHS:
@@ -139,9 +139,9 @@ def _fits(correction: float, factor: float) -> bool:
 def _of_configuration(
     run: Run, size: str, sizes: Mapping[str, NoteValue], rank: int, **corrected: int
 ) -> _Correction:
-    """Return a correction of a length or a batch, ranked first if a shipped configuration of this
-    framework, model and device has the corrected values and agrees with all else that the run
-    states.
+    """Return a correction of a length or a batch. Its rank is 0, the first, if a shipped
+    configuration of this framework, model and device has the corrected value and agrees with the
+    other sizes that the run states; else it is `rank`.
     """
     needed = {}
     for name in _SIZES:
@@ -160,7 +160,9 @@ def _of_configuration(
 
 
 def _gpu_counts(run: Run, factor: float) -> Iterator[_Correction]:
-    """Yield another number of GPUs, unless the printed total and per-GPU rates exclude it."""
+    """Yield another number of GPUs that fits; with rank 9, the last, if the printed total and
+    per-GPU rates exclude it.
+    """
     gpus = run.num_gpus or 0
     total = run.native_metrics.get("tokens_per_second")
     per_gpu = run.native_metrics.get("tokens_per_second_per_gpu")

@@ -1,5 +1,5 @@
-"""How a run ended, and at which steps it didn't train, as with a loss of NaN: what decides about a
-baseline.
+"""How a run ended, and at which steps it diverged, such as by a loss of NaN. Both decide whether it
+can be a baseline.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from tprimat.results.run import Run, Status
 from tprimat.text import plain
 
 LONGEST_CAUSE = 100
-"""Characters of a cause in a sentence."""
+"""Most characters of a cause in a sentence."""
 
 
 class Divergence(NamedTuple):
-    """How a training diverged, at which steps, and whether no step after the first one is in
-    order.
+    """How a training diverged (a code of DIVERGED), the first and the last such step, and whether
+    it never recovered after the first one.
     """
 
     code: str
@@ -34,8 +34,8 @@ _KINDS: dict[Status, EndingKind] = {
 
 
 def how_ended(run: Run) -> Ending:
-    """Return how a run ended: the worse of its ending, which results of schema 1 lack, and of its
-    status.
+    """Return how a run ended, by its ending or its status, whichever is worse; results of schema 1
+    have only a status.
     """
     by_status = _KINDS[run.status]
     ending = run.ending or Ending(kind=by_status, cause=run.status_reason)
@@ -46,13 +46,13 @@ def how_ended(run: Run) -> Ending:
 
 
 def is_finished(run: Run) -> bool:
-    """Return whether a run has made all its steps, or reached a limit that the user asked for."""
+    """Return whether a run made all its steps, or reached a limit that the user set."""
     return how_ended(run).kind == "finished"
 
 
 def cause_of(run: Run) -> str:
-    """Return what ended a run, with the line that says so, such as “out of memory, line 812”; empty
-    if unknown.
+    """Return what ended a run, with the line of the log that says so, such as “out of memory, line
+    812”; empty if unknown.
     """
     ending = how_ended(run)
     line = f"line {ending.line}" if ending.line else None
@@ -60,7 +60,7 @@ def cause_of(run: Run) -> str:
 
 
 def divergence(run: Run) -> Divergence | None:
-    """Return how a training diverged; None if all that is known of it are numbers."""
+    """Return how a training diverged; None if no note of the run says that it did."""
     for code in DIVERGED:
         fields = []
         for note in run.notes:
@@ -79,7 +79,7 @@ def divergence(run: Run) -> Divergence | None:
                 "grad-norm-not-finite": run.grad_norms,
             }.get(code, ())
             later = (value for step, value in zip(run.steps, values, strict=False) if step > first)
-            # Of what has no series, such as skipped steps, the last one tells.
+            # Without a series, as for skipped steps, it depends on whether the last step is one.
             if values:
                 is_lasting = all(value is None for value in later)
             else:

@@ -1,4 +1,4 @@
-"""Plausibility checks: values against the data sheet and the result's other values."""
+"""Plausibility checks: compare values with the data sheet and with the result's other values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from tprimat.units import GB, GIB
 
 SAME = 0.01
 NEAR = 0.05
-"""How far the printed rate may lie from the one that batch, sequence and time give: up to 1 % is
-rounding and windows, up to 5 % another window, beyond is another quantity."""
+"""Relative distance of the printed rate from the one that batch, sequence length and step time
+give. Up to SAME is rounding, up to NEAR may be due to averaging over other steps; beyond it, they
+are different quantities.
+"""
 
 LEAST_RECORDS = 3
 AVERAGED = 1000
-"""Records after the first from which a factor is the same at every one; sequences of a record from
-which padding is, too: it varies with the lengths of texts, whose mean over 128 sequences lies
-within some 5 %, over 1,000 within 1 %.
+"""LEAST_RECORDS: fewest records after the first that show that the work of a record is constant.
+AVERAGED: sequences of a record from which the share of padding is constant, too: it varies with the
+lengths of texts, whose mean over 128 sequences varies by some 5 %, over 1,000 by 1 %.
 """
 
 POWER_MARGIN = 1.1
@@ -36,14 +38,14 @@ POWER_SECONDS = 10.0
 """A GPU may exceed its power cap briefly; a ten-second mean above 1.1× the cap is implausible."""
 
 PACKED_SHARE = 0.9
-"""Share of the peak that no training reaches with its weight matmuls only: if it is unknown whether
-documents are packed, so that attention costs less than the sequence length says, attention counts
-from there on only.
+"""Share of the peak that no training reaches with the matrix products of its weights alone. Packed
+documents make attention cheaper than the sequence length implies. If it is unknown whether
+documents are packed, attention is counted only above this share.
 """
 
 PRINTED_FLOPS = 0.1
-"""How far beyond every way of counting a printed TFLOP/s may lie: by parts that one counts and
-another doesn't.
+"""Relative distance by which a printed TFLOP/s may be outside the range of all ways of counting,
+which differ in the parts that they count.
 """
 
 _TWICE = (
@@ -53,23 +55,26 @@ _TWICE = (
     "rates-against-stamps",
     "timer-mismatch",
 )
-"""Codes of what a source says twice and differently."""
+"""Codes of notes that a source contradicts itself."""
 
 STAMPS: Mapping[str, tuple[Severity, str]] = {
     "steps-beyond-stamps": ("error", "log-time"),
     "stamps-are-clock": ("warning", CONTRADICTION),
     "stamps-contradict": ("warning", CONTRADICTION),
 }
-"""Findings on step times that time stamps of the same source contradict, by the codes of notes."""
+"""Severities and rules of findings on step times that time stamps of the same source contradict, by
+the codes of notes.
+"""
 
 DRIFT = 0.02
-"""Share by which what a record prints of its work may differ from the batch, or from that of other
-records.
+"""Relative difference up to which the work of a record, computed from what it prints, is equal to
+the batch or to the work of other records.
 """
 
 LEAST_PRODUCTS, ALIKE, MOSTLY = 15, 0.005, 0.9
-"""Records, of which so large a share has nearly the work of the one before: then a rate is of the
-record's own time. Of 49 iterations of Primus all have, of packed documents one in five.
+"""A printed rate is computed from each record's own time if there are at least LEAST_PRODUCTS
+records, and the share MOSTLY of them has the work of the record before to within ALIKE. Of 49
+iterations of Primus all do; with packed documents, one in five does.
 """
 
 _HALF = ("bf16", "fp16")
@@ -85,7 +90,8 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
         *_compute(run, summary, match.candidates or _possible(run)),
         *_memory(run, match.gpu),
         _power(run, match.gpu),
-        # Of a rate of each record's own time, another window is no explanation.
+        # If a rate is computed from each record's own time, averaging over other steps is no
+        # explanation.
         *(own_work or (own_rate,)),
         _own_time(run),
         _own_flops(run),
@@ -95,7 +101,7 @@ def findings(run: Run, summary: Summary) -> tuple[Finding, ...]:
 
 
 def _of_notes(run: Run) -> Iterator[Finding]:
-    """Yield what its reader noted of a run that is as bad as what the figures show."""
+    """Yield findings for those notes of a run's reader that are as severe as findings on values."""
     for code, row in STAMPS.items():
         for note in run.notes:
             if note.code == code:
@@ -106,8 +112,8 @@ def _of_notes(run: Run) -> Iterator[Finding]:
 
 
 def mfu_doubt(results: Sequence[Finding]) -> Note | None:
-    """Return why no MFU is shown: batch, sequence length, shape or time, of which it is made, are
-    contradicted.
+    """Return why no MFU is shown: the source contradicts itself on batch, sequence length, shape or
+    time, from which it is computed. None if it doesn't.
     """
     for result in results:
         if result.rule == CONTRADICTION:
@@ -128,10 +134,10 @@ def printed_tokens_per_second(run: Run) -> float | None:
 
 
 def _printed(run: Run, name: str) -> float | None:
-    """Return a printed rate; of a series its mean."""
+    """Return a printed rate, or the harmonic mean of a series of them; None if none is printed."""
     rate = run.native_metrics.get(name)
     if isinstance(rate, tuple):
-        # The first record holds initialization, as in every other series.
+        # The first record includes initialization, as in every other series.
         known = [each for each in rate[1:] if each and each > 0]
         if known:
             return statistics.harmonic_mean(known)
@@ -142,8 +148,8 @@ def _printed(run: Run, name: str) -> float | None:
 
 
 def _own_flops(run: Run) -> Finding | None:
-    """Compare the printed TFLOP/s with those of batch, sequence, shape and time, and explain a
-    difference.
+    """Compare the printed TFLOP/s with those that follow from batch, sequence length, shape and
+    time, and explain a difference; None if there is none.
     """
     shape = flops.model_shape(run)[0]
     printed = run.native_metrics.get("tflops_per_gpu")
@@ -157,14 +163,14 @@ def _own_flops(run: Run) -> Finding | None:
         or not isinstance(printed, tuple)
     ):
         return None
-    # Record by record, since what is printed is of the record's own time.
+    # Record by record, since the printed value is computed from the record's own time.
     work = _work(printed, run.step_times)
     least = flops.flops_per_token(shape, 0)
     usual = flops.flops_per_token(shape, length)
     if not work or least is None or usual is None:
         return None
-    # Frameworks count every weight as trained, every layer without a window, and one that predicts
-    # a second token.
+    # The most that frameworks count: every weight as trained, every layer without a window, and a
+    # further layer that predicts a second token.
     layers = (shape.num_layers or 0) + 1
     head = 6 * (shape.hidden_size or 0) * (shape.vocab_size or 0)
     whole = msgspec.structs.replace(
@@ -201,8 +207,8 @@ def _own_flops(run: Run) -> Finding | None:
 
 
 def _possible(run: Run) -> tuple[Gpu, ...]:
-    """Return what an unnamed GPU may be: AMD's of its memory, or all of its vendor; none if it has
-    a name.
+    """Return the GPUs that an unnamed one may be: AMD's with its memory, or all of its vendor;
+    empty if it has a name or a CPU trained.
     """
     info = run.gpu_info
     if info.device_name or "cpu" in (run.platform, info.software_stack):
@@ -211,14 +217,16 @@ def _possible(run: Run) -> tuple[Gpu, ...]:
     rows = gpus.gpus()
     if vendor == "AMD" and info.total_memory_gb:
         rows = tuple(gpus.amd_gpus_by_memory(info.total_memory_gb * GB / GIB)) or rows
-    # A row without any peak excludes nothing.
+    # A GPU without a known peak can't exclude any value.
     return tuple(
         gpu for gpu in rows if vendor in (None, gpu.vendor) and _ceiling(gpu, None) < math.inf
     )
 
 
 def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[Finding]:
-    """Compare the achieved FLOP/s with what the GPU can do, or the fastest that it may be."""
+    """Compare the achieved FLOP/s with the peak of the GPU, or of the fastest GPU that it may
+    be.
+    """
     rate = _highest_rate(summary)
     if not rate or not candidates:
         return
@@ -268,7 +276,9 @@ def _compute(run: Run, summary: Summary, candidates: Sequence[Gpu]) -> Iterator[
 def _high(
     run: Run, summary: Summary, gpu: Gpu, named: Mapping[str, NoteValue], achieved: float
 ) -> Iterator[Finding]:
-    """Yield that FLOP/s below the peak are more than products, or trainings, are known to reach."""
+    """Yield a finding if FLOP/s below the peak are above what matrix products, or trainings, are
+    known to sustain.
+    """
     if (
         run.gpu_info.device_name
         and run.training_config.precision == "bf16"
@@ -293,8 +303,8 @@ def _high(
 
 
 def _highest_rate(summary: Summary) -> float:
-    """Return the tokens/s/GPU of a run, or of its fastest segment: none may be above the peak; 0 if
-    they are unknown.
+    """Return the tokens/s/GPU of a run or of its fastest segment, whichever is higher, since no
+    segment may be above the peak; 0 if unknown.
     """
     rate = summary.performance.tokens_per_second_per_gpu or 0.0
     for segment in summary.segments:
@@ -305,8 +315,8 @@ def _highest_rate(summary: Summary) -> float:
 def _above_peak(
     run: Run, gpu: Gpu, named: Mapping[str, NoteValue], rate: float, achieved: float
 ) -> Finding:
-    """Return that a rate needs more TFLOP/s than the GPU can do, and what would explain it; `named`
-    are the fields that name the GPU.
+    """Return the finding that a rate needs more TFLOP/s than the GPU's peak, with what would
+    explain it. `named` has the fields that name the GPU.
     """
     precision = run.training_config.precision
     peak = _ceiling(gpu, precision)
@@ -320,8 +330,7 @@ def _above_peak(
     }
     causes = corrections.above_peak(run, achieved / peak)
     if precision == "fp32" and achieved <= (gpu.ceiling_tflops("tf32") or 0.0):
-        # Frameworks call both FP32, and TF32 is what many compute in unless they are told
-        # otherwise.
+        # Frameworks call both FP32, and many compute in TF32 by default.
         return Finding("warning", CONTRADICTION, Note("tf32-as-fp32", fields), causes)
     if gpu.lacks(precision):
         fields |= {"lacking": fields["precision"], "used": gpu.computes_in(precision)}
@@ -330,14 +339,18 @@ def _above_peak(
 
 
 def _ceiling(gpu: Gpu, precision: str | None) -> float:
-    """Return the most that a GPU can do, in any precision if there is no value of this one."""
+    """Return a GPU's highest TFLOP/s in a precision, or in any precision if that one's is unknown;
+    infinity if none is known.
+    """
     if peak := gpu.ceiling_tflops(precision):
         return peak
     return max(filter(None, map(gpu.ceiling_tflops, _NARROW)), default=math.inf)
 
 
 def _tflops(run: Run, rate: float, ceiling: float) -> float | None:
-    """Return the TFLOP/s that a rate needs at least, by what is known of packing."""
+    """Return the least TFLOP/s that a rate needs, given what is known about packing; None if shape
+    or sequence length is unknown.
+    """
     shape, _ = flops.model_shape(run)
     length = run.training_config.sequence_length
     packing = run.training_config.packing
@@ -359,7 +372,7 @@ def _memory(run: Run, gpu: Gpu | None) -> Iterator[Finding]:
         return
     yield from _states(run, total)
     for name, value in run.memory_metrics.known().items():
-        # Whole-card figures are rounded to two decimals if logs print them.
+        # Logs round the memory of a whole GPU to two decimals.
         if value > total * 1.001:
             causes: tuple[Note, ...] = ()
             if value / total < GIB / GB * 1.001:
@@ -369,14 +382,16 @@ def _memory(run: Run, gpu: Gpu | None) -> Iterator[Finding]:
 
 
 WEIGHT_BYTES, GRADIENT_BYTES, STATE_BYTES, FROZEN_BYTES = 2.0, 2.0, 2.0, 0.5
-"""Least bytes of a parameter: BF16, two moments of 8 bits each, frozen weights of 4 bits."""
+"""Least bytes per parameter: weights and gradients in BF16, two moments of 8 bits each, frozen
+weights of 4 bits.
+"""
 
 
 def _states(run: Run, total: float) -> Iterator[Finding]:
     """Compare the memory of all GPUs with the least that weights, gradients and optimizer states
     take.
 
-    Says nothing where some of them may be in the memory of the CPU.
+    Yields nothing if some of them may be in the memory of the CPU.
     """
     shape, _ = flops.model_shape(run)
     count = models.parameters(shape) if shape else None
@@ -411,7 +426,8 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
     seconds = run.energy_metrics.get("measured_seconds")
     recorded = run.energy_metrics.get("power_cap_watts")
     if any(issue.code == "power-cap" for issue in run.telemetry.issues):
-        # The lowest cap is recorded: it may be that of some of the steps, or of one GPU of several.
+        # The recorded cap is the lowest one: it may apply to some steps only, or to one of several
+        # GPUs.
         recorded = run.energy_metrics.get("power_default_watts")
     cap = recorded or (gpu.tdp_w if gpu else None)
     if (
@@ -422,7 +438,8 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
         or power <= POWER_MARGIN * cap
     ):
         return None
-    # A cap may be set higher than the data sheet's, and the counter of one die may read both.
+    # Without a recorded cap it is only a warning: the cap may be higher than the data sheet's, and
+    # the counter of one die may include the other one.
     code = "above-power-cap" if recorded else "above-rated-power"
     return finding_of(
         "error" if recorded else "warning",
@@ -436,7 +453,9 @@ def _power(run: Run, gpu: Gpu | None) -> Finding | None:
 
 
 def _windows(run: Run, summary: Summary) -> dict[str, float]:
-    """Return the step times that a printed rate may be of, s, by the steps that they are of."""
+    """Return the step times that a printed rate may be computed from, s, by the steps that they
+    average.
+    """
     windows = {}
     if mean := summary.performance.avg_step_time_seconds:
         windows["the steady-state steps"] = mean
@@ -450,13 +469,12 @@ def _windows(run: Run, summary: Summary) -> dict[str, float]:
 
 
 def _likeliest(run: Run, factors: Mapping[str, float], unit: str) -> str:
-    """Return the steps that a printed rate is likeliest of, given how many times too high it is by
-    those of each window.
+    """Return the window of steps that a printed rate is most likely computed from. `factors`: the
+    printed rate divided by that of each window.
     """
     closest = min(factors, key=lambda name: abs(factors[name] - 1))
     if abs(factors[closest] - 1) > NEAR:
-        # Which window the printed rate is of isn't known; one under which it has an explanation is
-        # likelier.
+        # No window gives the printed rate: one for which a correction explains it is likelier.
         for name, factor in factors.items():
             if corrections.tokens_per_step(run, factor, unit):
                 return name
@@ -464,8 +482,8 @@ def _likeliest(run: Run, factors: Mapping[str, float], unit: str) -> str:
 
 
 def _own_rate(run: Run, summary: Summary) -> Finding | None:
-    """Compare the printed rate with batch × sequence / step time, over every window that it may be
-    of.
+    """Compare the printed rate with batch × sequence length / step time, over every window of steps
+    that it may be computed from.
     """
     batch = run.training_config.global_batch_size
     length = run.training_config.sequence_length
@@ -507,14 +525,14 @@ def _own_rate(run: Run, summary: Summary) -> Finding | None:
     code = f"{rate}-differs"
     causes = corrections.tokens_per_step(run, factor, unit)
     if any(note.code in STAMPS for note in run.notes):
-        # Where the stamps are the clock, a rate of the printed times is too high, and that is told
-        # already.
+        # If time stamps contradict the printed times, so does the rate from these times, and a
+        # finding says so already.
         return Finding("warning", "own-rate", Note(code, fields), causes)
     records = 0
     if not run.training_config.packing:
         records = _constant_over(run, *_RATES[unit])
-    # Who counts no padding prints fewer tokens than are computed; samples may be of a clock without
-    # data wait.
+    # A framework that doesn't count padding prints fewer tokens than are computed; samples/s may be
+    # measured by a timer without data wait.
     is_sure = unit == "tokens/s" and (factor > 1 or (batch or 0) * max(run.window_steps) < AVERAGED)
     fields["records"] = records or None
     if (records and (is_sure or causes)) or (is_sure and factor > 1):
@@ -531,16 +549,16 @@ _RATES = {
 
 
 def _work(rates: Sequence[float | None], times: Sequence[float | None]) -> list[float]:
-    """Return the work of records by their printed rates and times, of those that have both."""
+    """Return printed rate × time of the records that have both."""
     both = zip(rates, times, strict=False)
     return [rate * time for rate, time in both if rate and time]
 
 
 def _constant_over(run: Run, *names: str) -> int:
-    """Return after how many records a printed rate is the same work over their times; 0 if the work
+    """Return the number of records over which the work, printed rate × time, is constant; 0 if it
     varies.
 
-    Padding varies by more than rounding does. The first record isn't counted: it holds
+    Padding varies by more than rounding does. The first record isn't counted: it includes
     initialization.
     """
     rates = next(
@@ -553,11 +571,11 @@ def _constant_over(run: Run, *names: str) -> int:
 
 
 def _own_work(run: Run) -> Iterator[Finding]:
-    """Multiply each printed rate by the time of its own step: the work of a step, which one batch
-    size doesn't change.
+    """Check the work of steps, each printed rate × the time of its own step: it is constant for one
+    batch size.
 
-    Where the rate is of another time, or documents are packed, the products are no constant and say
-    nothing.
+    If the rate is computed from another time, or documents are packed, the products vary, and
+    nothing follows from them.
     """
     tokens = None
     if run.training_config.global_batch_size:
@@ -571,7 +589,7 @@ def _own_work(run: Run) -> Iterator[Finding]:
         if not isinstance(printed, tuple):
             continue
         work = _work(printed, run.step_times)
-        # The first records hold initialization, and means over a window that isn't full.
+        # The first records include initialization, and means over a window that isn't full yet.
         work = work[max(1, len(work) // 10) :]
         alike = sum(abs(after / before - 1) <= ALIKE for before, after in itertools.pairwise(work))
         if len(work) < LEAST_PRODUCTS or alike < MOSTLY * (len(work) - 1):
@@ -587,14 +605,14 @@ def _own_work(run: Run) -> Iterator[Finding]:
             share = quarters[-1] / stated
         else:
             share = 1.0
-        # What lies further off has causes, which _own_rate() names.
+        # Larger differences have causes, which _own_rate() names.
         if DRIFT <= abs(share - 1) <= NEAR:
             yield finding_of("warning", CONTRADICTION, "work-differs", metric=name, ratio=share)
 
 
 def _own_time(run: Run) -> Finding | None:
-    """Compare the step times of a live run with the wall time of its training: one clock measured
-    both.
+    """Compare the step times of a live run with the wall time of its training, since one clock
+    measured both; None if they agree.
     """
     entries = [entry for entry in run.timeline if entry.kind != "end"]
     steps = sum(entry.steps for entry in entries)
@@ -607,12 +625,12 @@ def _own_time(run: Run) -> Finding | None:
     trained, begun = (
         math.fsum(entry.duration for entry in entries if entry.kind == kind) for kind in kinds
     )
-    # A pause within the first step makes the time before it a part of the start-up.
+    # A pause within the first step counts as start-up, with the time before it.
     excess = max(
         total - trained - begun, total - trained - (run.step_times[0] or 0.0) * run.window_steps[0]
     )
-    # The longest times of several ranks add up to more than one rank's; a pause after the last step
-    # may begin late.
+    # With several ranks, each step has the longest time of any rank, and the sum exceeds the time
+    # of one rank; a pause after the last step may be recorded late.
     is_longer = run.timing.over_ranks == "one process" and excess > SAME * trained
     is_shorter = entries[-1].kind == "training" and trained - total > SAME * trained
     if is_longer or is_shorter:

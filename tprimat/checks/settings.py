@@ -1,6 +1,4 @@
-"""Values of the settings: what a row of tprimat.settings names and can't hold itself, by that
-name.
-"""
+"""Values of the settings: the functions that rows of tprimat.settings refer to by name."""
 
 from __future__ import annotations
 
@@ -23,41 +21,42 @@ from tprimat.settings.rows import HARMLESS, LEDGER, SHAPE, fields_of, parts_of
 from tprimat.text import plain
 
 PADDING = 1024
-"""Vocabularies that differ by less are one that Megatron padded."""
+"""Vocabularies whose sizes differ by less are equal: Megatron pads them."""
 
 FLOPS_TOLERANCE = 0.01
-"""Share by which the FLOPs of one model may differ, counted from shapes that state unequally much.
+"""Relative difference of the FLOPs per token of two shapes up to which they are equal: one shape
+may state less than the other.
 """
 
 CAP_TOLERANCE = 0.01
-"""Share by which a power cap may lie below what its GPU is built for: drivers report it with
-decimals.
+"""Share by which a power cap may be below the GPU's rated power and still count as uncapped:
+drivers report it with decimals.
 """
 
 _RECIPES = (
     {"e4m3", "hybrid"},
     {"delayed", "tensorwise", "rowwise", "blockwise", "mxfp8", "mxfp4", "nvfp4"},
 )
-"""Words of a precision below 16 bits that mean the same in every framework: the format, and how it
-is scaled.
+"""Words in the description of a precision below 16 bits that mean the same in every framework: its
+format, and its scaling.
 """
 
 _WORD = re.compile(r"[a-z0-9]+")
 
 
 def own_value(setting: Setting, run: Run) -> str | None:
-    """Return the value of a setting's own fields as text, without its parts; None if unknown."""
+    """Return a run's value of a setting as text, without those of its parts; None if unknown."""
     if setting.value:
         return VALUES[setting.value](run)
     return text_of(setting.of(run))
 
 
 def read(setting: Setting, run: Run) -> str | None:
-    """Return the value of a run as text; None if it is unknown."""
+    """Return a run's value of a setting as text, with its parts or its unit; None if unknown."""
     text = own_value(setting, run)
     if parts := parts_of(setting.title):
         values = ((part, read(part, run)) for part in parts if part.label)
-        # What a shape has none of isn't named.
+        # A part that a shape doesn't have, with the value 0, is left out.
         return joined(
             text, *(part.label.format(value) for part, value in values if value not in (None, "0"))
         )
@@ -67,8 +66,8 @@ def read(setting: Setting, run: Run) -> str | None:
 
 
 def texts(setting: Setting, runs: Sequence[Run]) -> tuple[str | None, ...]:
-    """Return the values of several runs; if one states the setting, an unknown value has its
-    meaning.
+    """Return the values of several runs. If one run states the setting, an unknown value becomes
+    what the setting means if it isn't stated (`null`).
     """
     return _stated(setting, tuple(read(setting, run) for run in runs))
 
@@ -91,10 +90,11 @@ def rows_of(runs: Sequence[Run]) -> list[tuple[Setting, tuple[str | None, ...]]]
 
 
 def of_frameworks(runs: Sequence[Run]) -> list[Setting]:
-    """Return a row for each key of framework_config that has none, if the runs' values differ.
+    """Return a setting for each key of framework_config that has no row, if the runs' values of it
+    differ.
 
-    Names of one framework mean nothing in another, so a key that only one states counts within one
-    framework alone.
+    A name of one framework means nothing in another, so a key that only some runs state counts only
+    if all runs are of one framework.
     """
     keys = sorted({key for run in runs for key in run.framework_config} - _READ)
     more = []
@@ -113,7 +113,7 @@ def of_frameworks(runs: Sequence[Run]) -> list[Setting]:
 
 
 class _Same:
-    """A run that is equal only to itself."""
+    """A run that is equal only to itself, as the key of a cache."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -135,7 +135,9 @@ def _ledger(same: _Same) -> tuple[str | None, ...]:
 
 
 def agree(setting: Setting, first: Run, second: Run) -> bool:
-    """Return whether two runs have the same value, or none that is known to differ."""
+    """Return whether two runs have the same value; settings with their own rule (`same`) may also
+    agree if a value is unknown.
+    """
     if setting.same:
         return SAMES[setting.same](setting, first, second)
     values = texts(setting, (first, second))
@@ -143,7 +145,7 @@ def agree(setting: Setting, first: Run, second: Run) -> bool:
 
 
 def applies(setting: Setting, first: Run, second: Run) -> bool:
-    """Return whether a difference can explain anything between these two runs."""
+    """Return whether a difference in this setting can explain a difference between two runs."""
     if setting.within == "device":
         names = first.gpu_info.device_name, second.gpu_info.device_name
         return None not in names and names[0] == names[1]
@@ -151,7 +153,7 @@ def applies(setting: Setting, first: Run, second: Run) -> bool:
 
 
 def text_of(value: object) -> str | None:
-    """Return a value as the text that is compared and shown; None for None."""
+    """Return a value as text, to be compared and shown; None for None or an empty text."""
     if value is None:
         return None
     if isinstance(value, float):
@@ -160,26 +162,26 @@ def text_of(value: object) -> str | None:
 
 
 def joined(*parts: str | None, by: str = ", ") -> str | None:
-    """Return the parts that are known, in one text; None if none is."""
+    """Return the known parts, joined to one text; None if none is known."""
     return by.join(part for part in parts if part) or None
 
 
 def framework(run: Run) -> str | None:
-    """Return a run's framework, with the back end where it has several."""
+    """Return a run's framework, with its backend if that is stated; None if unknown."""
     backend = run.framework_config.get("backend")
     return text_of(f"{run.framework} ({backend})" if run.framework and backend else run.framework)
 
 
 OTHER_MODEL = 1.5
-"""Ratio of parameter counts above which one name stands for two models; some sources leave out the
-embeddings.
+"""Ratio of parameter counts above which two models of one name are different; below it, one source
+may have left out the embeddings.
 """
 
 
 def shape_conflict(one: ModelConfig, other: ModelConfig) -> Note | None:
-    """Return in what two shapes are known to differ; None if nothing shows that they do.
+    """Return a note on the first known difference of two shapes; None if there is none.
 
-    A window that only one states says nothing of the other: few sources state it.
+    A window that only one of them states is no difference, since few sources state it.
     """
     has_windows = bool(one.sliding_window and other.sliding_window)
     for name in SHAPE:
@@ -189,7 +191,7 @@ def shape_conflict(one: ModelConfig, other: ModelConfig) -> Note | None:
             first, second = (first or 0, second or 0) if has_windows else (None, None)
         if first is None or second is None:
             continue
-        # Of a window some count the token itself, and some don't.
+        # Some sources count the token itself as part of its window, and some don't.
         tolerance = {"vocab_size": PADDING, "sliding_window": 2}.get(name, 1)
         if first != second if isinstance(first, str) else abs(first - second) >= tolerance:
             title = name.replace("_", " ")
@@ -202,7 +204,7 @@ def shape_conflict(one: ModelConfig, other: ModelConfig) -> Note | None:
 
 
 def same_known_shape(one: ModelConfig, other: ModelConfig) -> bool:
-    """Return whether both state their shape, and the same."""
+    """Return whether both state the main sizes of their shapes, and these don't differ."""
     are_known = all(
         getattr(one, name) is not None and getattr(other, name) is not None for name in SHAPE[:5]
     )
@@ -217,8 +219,8 @@ def _precision(run: Run) -> str | None:
 
 
 def _same_precision(_: Setting, first: Run, second: Run) -> bool:
-    """Whether the precisions agree, and of one framework or a precision with a recipe what it says
-    of them, too.
+    """Return whether two precisions are equal; so must be their details in one framework, or the
+    recipes in these in two frameworks.
     """
     one = first.training_config
     other = second.training_config
@@ -233,7 +235,7 @@ def _same_precision(_: Setting, first: Run, second: Run) -> bool:
         return True
     if framework(first) == framework(second):
         return details[0] == details[1]
-    # The rest of the words is each framework's own.
+    # All other words are specific to a framework.
     words = [set(_WORD.findall((detail or "").lower())) for detail in details]
     stated = [(words[0] & kind, words[1] & kind) for kind in _RECIPES]
     return all(not a or not b or a == b for a, b in stated)
@@ -249,7 +251,7 @@ def _layers(run: Run) -> str | None:
 
 
 def _head_size(run: Run) -> str | None:
-    """Return the size of a head if it isn't the width's share of one."""
+    """Return the size of a head, unless it is the hidden size divided by the number of heads."""
     shape = run.model_config
     if shape.hidden_size and shape.num_attention_heads:
         share = shape.hidden_size // shape.num_attention_heads
@@ -278,10 +280,11 @@ def _flops_per_token(run: Run) -> str | None:
 
 
 def _same_flops(_: Setting, first: Run, second: Run) -> bool:
-    """Whether a token costs the same, but for what has a row of its own or is rarely stated.
+    """Return whether a token costs the same FLOPs, apart from what has its own row or is rarely
+    stated.
 
-    That is the length of the sequence, trained parameters, padding, and windows or groups that one
-    alone states.
+    These are the sequence length, trained parameters, padding of the vocabulary, and windows or
+    query groups that only one of the shapes states.
     """
     one, other = (flops.model_shape(run)[0] for run in (first, second))
     length = first.training_config.sequence_length
@@ -303,8 +306,9 @@ def _same_flops(_: Setting, first: Run, second: Run) -> bool:
 
 
 def _trainable(run: Run) -> str | None:
-    """Return how many parameters are trained; None for all, by the model's number or by those that
-    it multiplies.
+    """Return how many parameters are trained; None if all are, or if it is unknown.
+
+    The number of all parameters is the stated one, else the number of those in matrix products.
     """
     trained = run.model_config.trainable_parameters
     every = run.model_config.num_parameters
@@ -320,7 +324,7 @@ def _trainable(run: Run) -> str | None:
 
 
 def _same_fields(setting: Setting, first: Run, second: Run) -> bool:
-    """Whether no field that both state differs, however it is spelled."""
+    """Return whether the fields that both runs state are equal, apart from spelling."""
     for field in fields_of(setting):
         one = value_of(first, field)
         other = value_of(second, field)
@@ -337,8 +341,8 @@ def _letters(value: object) -> str:
 
 
 def _attention(run: Run) -> str | None:
-    # The loops of ours write it only if it isn't their default, and always how they compute the
-    # loss on a GPU.
+    # Our own training loops state it only if it isn't their default, sdpa. That a run is of these
+    # loops shows in chunked_cross_entropy, which they always state on a GPU.
     is_default = "chunked_cross_entropy" in run.framework_config
     return text_of(run.framework_config.get("attention") or ("sdpa" if is_default else None))
 
@@ -374,7 +378,7 @@ def _power_cap(run: Run) -> str | None:
 
 
 def _same_power_cap(_: Setting, first: Run, second: Run) -> bool:
-    """Whether the caps are equal, or each is what its GPU is built for."""
+    """Return whether the power caps are equal, or neither is below its GPU's rated power."""
     one = _power_cap(first)
     other = _power_cap(second)
     return one == other or (_is_uncapped(first) and _is_uncapped(second))
@@ -444,7 +448,7 @@ VALUES: dict[str, Callable[[Run], str | None]] = {
     "host_cpu": _host_cpu,
     "environment_settings": _environment_settings,
 }
-"""Functions that rows name as their value."""
+"""Functions that compute the value of a setting, by the name in its row."""
 
 SAMES: dict[str, Callable[[Setting, Run, Run], bool]] = {
     "same_precision": _same_precision,
@@ -453,7 +457,7 @@ SAMES: dict[str, Callable[[Setting, Run, Run], bool]] = {
     "same_fields": _same_fields,
     "same_power_cap": _same_power_cap,
 }
-"""Functions that rows name for whether two runs agree."""
+"""Functions that decide whether two runs agree in a setting, by the name in its row."""
 
 _FIELDS = {*HARMLESS, *(field for setting in LEDGER for field in fields_of(setting))}
 _READ = {

@@ -1,6 +1,6 @@
-"""Compare the runs of two runs: decides whether quality and time to quality may be compared.
+"""Compare the training of two runs, to decide whether quality and time to quality may be compared.
 
-Synthetic data is normal for a test of speed; it is recognized and named, and quality is not
+Synthetic data is normal for a test of speed. It is recognized and reported, and quality is not
 compared then.
 """
 
@@ -19,19 +19,25 @@ from tprimat.results.run import Run
 
 STEP_TOLERANCE = 0.05
 BAD_STEPS_SHARE = 0.01
-"""Megatron's functional tests: losses within 5 %, except for max(1, n / 100) steps."""
+"""Relative difference of two losses of a step, and share of the n common steps that may exceed it:
+max(1, n / 100) steps, as in Megatron's functional tests.
+"""
 
 FIRST_LOSS_TOLERANCE = 0.01
-"""From one checkpoint and one batch. Our own choice; there is no published value."""
+"""Relative difference of the first losses of two runs that start from the same weights with the
+same batch. Our own choice; there is no published value.
+"""
 
 LEAST_STEPS = 20
-"""Steps that losses must cover before their level says what the data are: every training starts at
-ln V.
+"""Fewest steps that losses must cover before their level shows what the data are: every training
+starts near ln V, V being the size of the vocabulary.
 """
 
 NEAR_UNIFORM = 0.02
 COLLAPSED_LOSS = 0.1
-"""Nats/token. No text has so little entropy; below this, the model has memorized its data."""
+"""NEAR_UNIFORM: relative distance from ln V within which a loss is that of uniformly random tokens.
+COLLAPSED_LOSS, nats/token: no text has so little entropy; below it, the model memorized its data.
+"""
 
 COLLAPSE_TOKENS = 1e9
 SYNTHETIC_KINDS = ("mock", "markov", "synthetic", "random", "null")
@@ -42,7 +48,7 @@ MOCK_LOSSES = ("uniform-loss", "collapsed-loss")
 
 
 def is_mock(synthetic: Note) -> bool:
-    """Return whether synthetic data are mock data, by their loss or by their name."""
+    """Return whether synthetic data, given by its note, is mock data, by its loss or its name."""
     return synthetic.code in MOCK_LOSSES or "mock" in str(synthetic.fields.get("kind"))
 
 
@@ -52,9 +58,9 @@ class TrainingMatch:
 
     Attributes:
         same: None if the evidence doesn't decide.
-        reasons: what shows it, with values.
-        agreeing_steps: share of the common steps whose losses lie within 5 % of the second's; None
-            without losses.
+        reasons: the evidence, with values.
+        agreeing_steps: share of the common steps at which the first run's loss is within
+            STEP_TOLERANCE of the second run's; None without common losses.
     """
 
     same: bool | None
@@ -63,14 +69,14 @@ class TrainingMatch:
 
 
 def synthetic_data(run: Run) -> Note | None:
-    """Return what shows that a run's data are synthetic, by its loss curve and by their name; None
-    if they are real, or unknown.
+    """Return a note on what shows that a run's data is synthetic, by the loss curve or the name of
+    the data; None if it is real or unknown.
     """
     kind = run.data.kind
     if run.data.entropy is not None:
         return Note("known-entropy", {"kind": kind, "entropy": run.data.entropy})
     level = _uniform_loss(run)
-    # A single record may average a whole training.
+    # Steps are counted rather than records, since one record may average a whole training.
     covered = 0
     for window, loss in zip(run.window_steps, run.loss_values, strict=True):
         if loss is not None:
@@ -85,7 +91,7 @@ def synthetic_data(run: Run) -> Note | None:
 
 
 def findings(run: Run) -> Iterator[Finding]:
-    """Yield what a run's losses show of the run itself."""
+    """Yield what a run's losses show about the run itself."""
     if 0 < len(_losses(run)) < len(run.steps):
         lost = []
         for step, loss in zip(run.steps, run.loss_values, strict=True):
@@ -113,9 +119,10 @@ def findings(run: Run) -> Iterator[Finding]:
 
 
 def below_entropy(run: Run, window: int = 20) -> Note | None:
-    """Return where the mean loss of a window is below what any model can reach; None where nowhere.
+    """Return a note on the first window of losses whose mean is below what any model can reach:
+    the entropy of the data, by more than four standard errors.
 
-    By more than four standard errors, and only for data whose entropy is known.
+    None if there is no such window, or if the entropy is unknown.
     """
     entropy = run.data.entropy
     losses = _losses(run)
@@ -159,16 +166,16 @@ def same_training(first: Run, second: Run) -> TrainingMatch:
         evidence.append((is_alike, note))
     if against := tuple(note for agrees, note in evidence if not agrees):
         return TrainingMatch(False, against, share)
-    # Equal curves alone prove nothing: uniform random tokens give everybody the same one.
+    # Equal curves alone prove nothing: on uniformly random tokens all models have the same curve.
     proven = None not in digests and share is not None
     return TrainingMatch(True if proven else None, tuple(note for _, note in evidence), share)
 
 
 def no_loss_comparison(first: Run, second: Run) -> Note | None:
-    """Return why losses after the same tokens say nothing of two programs; None if nothing is known
-    against it.
+    """Return why losses after the same tokens can't compare two programs; None if no reason is
+    known.
 
-    How far the losses themselves differ is no reason: that is the question.
+    A difference of the losses themselves is no reason, since it is what the comparison is to find.
     """
     if differing := _different_data(first, second) or _learning_rates(first, second):
         return differing
@@ -215,7 +222,7 @@ def _uniform_loss(run: Run) -> float | None:
 
 
 def _common_steps(first: Run, second: Run, series: str) -> list[tuple[int, float, float]]:
-    """Return the steps at which both have a value of a series, with both values."""
+    """Return the steps at which both runs have a value of a series, each with both values."""
     others = dict(zip(second.steps, getattr(second, series), strict=True))
     common = []
     for step, value in zip(first.steps, getattr(first, series), strict=True):
@@ -226,7 +233,7 @@ def _common_steps(first: Run, second: Run, series: str) -> list[tuple[int, float
 
 
 def _learning_rates(first: Run, second: Run) -> Note | None:
-    """Return how the learning rates are known to differ; None if they aren't."""
+    """Return how the learning rates are known to differ; None if no difference is known."""
     common = _common_steps(first, second, "learning_rates")
     for step, rate, other in common:
         if not math.isclose(rate, other, rel_tol=LEARNING_RATE_TOLERANCE, abs_tol=1e-12):
@@ -247,8 +254,8 @@ def _learning_rates(first: Run, second: Run) -> Note | None:
 
 
 def _end_rates(run: Run) -> Bounds | None:
-    """Return the first and last learning rate, from the series or, if it has no places, as
-    printed.
+    """Return the first and the last learning rate, from the series, or as printed if no record has
+    one; None if unknown.
     """
     known = [rate for rate in run.learning_rates if rate is not None]
     first = run.native_metrics.get("first_learning_rate")

@@ -52,14 +52,14 @@ COMMANDS = {
     "verify": "recompute the values of a bundle from its logs",
     "watch": "follow a training while it runs",
 }
-"""The text of each in `tprimat --help`; the module is the name with underscores."""
+"""The text of each command in `tprimat --help`; its module has the same name, with underscores."""
 
 ALIASES = {"enhanced-metrics": "efficiency"}
 """Older names of commands."""
 
 FIRST_ERROR_S = 3.0
-"""How long torchrun's other processes of a machine wait for the one that prints a user's error,
-which all meet.
+"""Seconds that torchrun's other processes on a machine wait for the one that prints an error of the
+user, which occurs in all of them.
 """
 
 _ANALYSIS_TIER = {
@@ -76,13 +76,15 @@ _ANALYSIS_TIER = {
 
 
 def run(command: str, argv: Sequence[str] | None = None, again: Sequence[str] = ()) -> int:
-    """Run a name in COMMANDS with these arguments, or this process's; turn errors into an exit
-    status and lines.
+    """Run the command of this name in COMMANDS; turn errors into an exit status and messages.
 
-    `again` starts this program again: a file and its arguments, of this process if `argv` is None.
+    Args:
+        command: a key of COMMANDS, or an alias.
+        argv: its arguments; None for those of this process.
+        again: the file and the arguments that start this program again.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # Python has None for a stream that the caller closed (`>&-`).
+    # A stream that the caller closed (`>&-`) is None in Python.
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - open until the end
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     status: int = ExitStatus.OK
@@ -148,17 +150,19 @@ def _system_error(error: OSError) -> int:
 
 
 def drop_output(*streams: TextIO) -> None:
-    """Send what streams still hold nowhere, stdout without any; Python would complain again at its
-    end.
+    """Discard what these streams (by default stdout) still have to write; Python would report the
+    error again when it exits.
     """
     for stream in streams or (sys.stdout,):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _recover_lost_trainings(options: argparse.Namespace) -> None:
-    """Recover killed runs in the results directories into results, and report them.
+    """Write the results of runs that were killed, found in the results directories, and report
+    them.
 
-    Any value of an option may name one: `tprimat compare DIR` and `tprimat publish FILE` do.
+    Any value of an option may name such a directory, as in `tprimat compare DIR` and `tprimat
+    publish FILE`.
     """
     from tprimat.record import folders
 

@@ -1,4 +1,4 @@
-"""The output of a command: as much as its options say, and its outcome at its end."""
+"""The output of a command: as much as its options request, with the outcome at its end."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tprimat import console
 from tprimat.console import Verbosity
 
 Main = Callable[[Any], int]
-"""A command's main, which takes the options that its parser makes."""
+"""A command's main function, which takes the options from its parser."""
 
 
 def prints_outcome(*lists: str) -> Callable[[Main], Main]:
-    """Make all that a command's main prints follow --quiet, --verbose and --json, and its outcome
-    come last.
+    """Make the output of a command's main function obey --quiet, --verbose and --json, with its
+    outcome last.
 
-    The `lists` are names in the JSON document that are there even if nothing is added to them.
+    `lists` are names of lists that are in the JSON document even if they are empty.
     """
 
     def decorate(main: Main) -> Main:

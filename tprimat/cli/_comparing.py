@@ -25,7 +25,7 @@ from tprimat.notes.catalogue import safe_sentences, words
 from tprimat.store.history import TRIALS
 
 COLLECTED = 50_000
-"""New objects after which Python searches for reference cycles."""
+"""Number of new objects after which Python searches for reference cycles."""
 
 FOLDER, OLDEST_FOLDER = Path("output"), Path("benchmark_results")
 
@@ -70,7 +70,7 @@ def load(
 
 
 _UNREAD = (LOGS_UNREAD, "copies", "compared-apart")
-"""Codes of notes that are printed whatever else is: see show_unread()."""
+"""Codes of notes that are always printed: see show_unread()."""
 
 
 def show_unread(notes: Sequence[Note]) -> None:
@@ -93,8 +93,8 @@ def check(given: GivenValues, names: Sequence[str | Path], *inputs: Inputs) -> N
 
 
 def result_folders(folder: Path, hint: str) -> list[Path]:
-    """Return the directories with results: `folder`, and for the default one also OLDEST_FOLDER, as
-    far as they exist. Raises UsageError if none does.
+    """Return the directories with results that exist: `folder`, and also OLDEST_FOLDER if `folder`
+    is the default. Raises UsageError if none exists.
     """
     folders = []
     for directory in (folder, OLDEST_FOLDER):
@@ -123,8 +123,8 @@ def _is_precision(word: str) -> bool:
 
 
 def precisions(words: Sequence[str]) -> Options:
-    """Return the options with the words of --precision, one for all systems or by their names.
-    Raises UsageError.
+    """Return options with the precisions after --precision: one for all systems, or by their names.
+    Raises UsageError for wrong ones.
     """
     hint = f"use one of {', '.join(PRECISIONS)}, or NAME=PRECISION, such as MI355X=fp8"
     if wrong := next((word for word in words if not _is_precision(word)), None):
@@ -151,7 +151,9 @@ def given_values(arguments: argparse.Namespace) -> GivenValues:
 
 
 def options(arguments: argparse.Namespace) -> Options:
-    """Return the user's values on systems, except the prices. Raises UsageError."""
+    """Return the values that the user states for systems, except the prices. Raises UsageError for
+    wrong ones.
+    """
     peak = arguments.peak_tflops
     if peak is not None and not 0 < peak < math.inf:
         raise UsageError(

@@ -1,7 +1,7 @@
 """`benchmark --model encdec`: the encoder-decoder, started from here or by torchrun.
 
-If RANK and WORLD_SIZE are set, this process is one of those that train. If they aren't, it
-starts them, watches, and sums up.
+If RANK and WORLD_SIZE are set, this process is one of those that train. If they aren't, it starts
+these processes, watches them, and summarizes their results.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tprimat.text import counted
 
 
 def measure(options: argparse.Namespace) -> int:
-    """Measure, or show what would be run; the exit status."""
+    """Measure, or show what would be run; return the exit status."""
     process = from_environment(os.environ)
     if process is None:
         return _start(options)
@@ -81,7 +81,7 @@ def _start(options: argparse.Namespace) -> int:
 
 
 def _check_ranks(options: argparse.Namespace, process: Process) -> None:
-    """Refuse options that say what torchrun has said already."""
+    """Refuse options for what torchrun has already decided."""
     world = process.world_size
     wrong = None
     processes = counted(world, "process")
@@ -98,8 +98,8 @@ def _check_ranks(options: argparse.Namespace, process: Process) -> None:
 
 
 def _check_packages() -> None:
-    """End here, with the command that brings it, if a package is missing; what looks for a GPU goes
-    on without.
+    """Fail here if a package is missing, with the command that installs it, since the search for a
+    GPU would go on without it.
     """
     for package in ("numpy", "torch"):
         importlib.import_module(package)

@@ -18,7 +18,7 @@ from tprimat.results.run import Run
 from tprimat.text import plain, runnable, shortened
 
 NARROWEST = 20
-"""Columns for the name of a log."""
+"""Least width of the name of a log, in characters."""
 
 Row = tuple[str, object, str | None]
 """Label, value, and the field whose line in the log is shown beside it."""
@@ -111,8 +111,8 @@ def show_imported(result: ImportedResult) -> None:
 
 
 def show_table(results: Sequence[ImportedResult]) -> None:
-    """Print a row for each result, as wide as the terminal; the path's end says more than its
-    start.
+    """Print a row for each result, as wide as the terminal. Long paths are cut at the start, since
+    their ends tell more.
     """
     rows = [("steps", "step time", "tokens/s/GPU", "format", "status")]
     for result in results:
@@ -179,7 +179,7 @@ def _show(
 
 
 def _show_rest(run: Run, summary: Summary, notes: Sequence[str]) -> None:
-    """Print its sources and every other fact where that is requested, and notes and warnings."""
+    """Print notes and warnings; the sources and all other facts only on request."""
     for file in run.source_files:
         console.debug(
             f"  {'source':<18} {plain(file.path)}, {file.bytes} bytes, sha256 {file.sha256}"

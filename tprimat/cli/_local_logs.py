@@ -1,4 +1,4 @@
-"""Import of local logs, when `./benchmark.py` can't or needn't measure."""
+"""Import of local logs, if `./benchmark.py` can't or needn't measure."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tprimat.measure.plan import given_options
 from tprimat.text import plain
 
 MOST_NAMED = 6
-"""Skipped files that are named; the rest is counted."""
+"""Most skipped files that are named; the others are counted."""
 
 
 def import_local_logs(options: BenchmarkOptions, machine: Machine) -> int | None:
-    """Read the logs that are here, if that is what a command without options means; return the exit
-    status.
+    """Read the logs on this machine, if that is what a command without options means; return the
+    exit status.
 
     None if a measurement is requested or there is no log. Raises UnreadableError if LLAMA_LOG, …
     names no file.
@@ -106,8 +106,8 @@ def _show(search: Search, requested: Sequence[str]) -> None:
 
 
 def _logs(search: Search, label: str | None) -> Iterator[tuple[str, GivenValues]]:
-    """Yield each log with its model if the log leaves it open, or the user says which it is; after
-    a blank line.
+    """Yield each log, with its model if the log doesn't state it or the user does; print a blank
+    line before each.
     """
     for log in search.logs:
         console.info("")

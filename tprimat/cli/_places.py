@@ -1,4 +1,6 @@
-"""Where the reports of a comparison go: beside those of others, never over them."""
+"""Where the reports of a comparison go: next to those of other comparisons, never replacing
+them.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ from tprimat.files import read_plain
 from tprimat.report import FORMATS
 
 MOST_REPORTS = 1000
-"""Reports of different comparisons in a directory; beyond, the last one is replaced."""
+"""Most reports of different comparisons in a directory; beyond that, the last one is replaced."""
 
 
 def hashes_of(names: Sequence[str], folder: str) -> list[list[str]]:
-    """Return hashes of what reports in a folder compare: of each path, and of the directories that
-    it is in.
+    """Return hashes for the inputs of a report in a folder: for each path, those of the path and of
+    the directories that contain it.
     """
     paths = [Path(link(Path(name), Path(folder))) for name in names]
     return [
@@ -28,8 +30,8 @@ def hashes_of(names: Sequence[str], folder: str) -> list[list[str]]:
 
 
 def free_number(folder: Path, inputs: Sequence[Sequence[str]]) -> int:
-    """Return the number of the report in a directory in which the reports of other comparisons stay
-    as they are.
+    """Return the number for a report in a directory, so that it replaces no report of another
+    comparison.
     """
     for number in range(1, MOST_REPORTS):
         pages = [numbered(folder / name, number) for name in FORMATS]
@@ -39,7 +41,7 @@ def free_number(folder: Path, inputs: Sequence[Sequence[str]]) -> int:
 
 
 def _is_of(page: Path, inputs: Sequence[Sequence[str]]) -> bool:
-    """Return whether a report in Markdown says that each of its inputs is one of these, or in a
+    """Return whether a report in Markdown states that each of its inputs is one of these, or in a
     directory of these.
     """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, IndexError):
@@ -57,7 +59,7 @@ def numbered(path: Path, number: int) -> Path:
 
 
 def link(plot: Path, folder: Path) -> str:
-    """Return the path of a file as a report in a folder names it."""
+    """Return the path of a plot for a link from a report in a folder."""
     try:
         return Path(os.path.relpath(plot, folder)).as_posix()
     except ValueError:

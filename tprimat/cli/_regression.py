@@ -22,13 +22,15 @@ from tprimat.report import regression as report
 _HEADING = "baseline-and-candidate"
 
 NO_BASELINE = "none"
-"""In the place of a baseline: there is none yet, and the answer is whether the candidate can become
-the first.
+"""The word given instead of a baseline if there is none yet; the answer is then whether the
+candidate can become the first one.
 """
 
 
 def is_requested(arguments: argparse.Namespace) -> bool:
-    """Return whether the regression check is requested. Raises UsageError if half of it is."""
+    """Return whether the regression check is requested. Raises UsageError if its options are
+    incomplete, or can't be combined with the others.
+    """
     if arguments.baseline and arguments.candidate:
         if arguments.results:
             raise UsageError(
@@ -68,8 +70,8 @@ def is_requested(arguments: argparse.Namespace) -> bool:
 
 
 def run(arguments: argparse.Namespace, command: str) -> int:
-    """Compare the candidate with the baseline; return the exit status. `command` makes the same
-    comparison again.
+    """Compare the candidate with the baseline; return the exit status. `command` is the command
+    line that repeats this comparison.
     """
     try:
         return _run(arguments, command)
@@ -135,7 +137,7 @@ def _run(arguments: argparse.Namespace, command: str) -> int:
 
 
 def _append_job_summary(content: bytes) -> None:
-    """Append Markdown to the file that GitHub names for the summary of a job, if it does."""
+    """Append Markdown to the file for the summary of a job, if GitHub names one."""
     if name := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:
             with Path(name).open("ab") as file:

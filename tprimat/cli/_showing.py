@@ -17,7 +17,9 @@ PLOT_ENDINGS = (".png", ".svg", ".pdf")
 
 
 def show(document: Document, arguments: argparse.Namespace, *, narrowest: int = 0) -> None:
-    """Print as much of a document as --quiet and --verbose say, in at least so many columns."""
+    """Print as much of a document as --quiet and --verbose request, at least `narrowest` characters
+    wide.
+    """
     if arguments.quiet:
         verbosity = Verbosity.QUIET
     elif arguments.verbose:
@@ -31,8 +33,8 @@ def show(document: Document, arguments: argparse.Namespace, *, narrowest: int = 
 
 
 def plot_path(folder: Path, name: str) -> Path:
-    """Return the plot of this name in a directory, or the path if it has a directory. Raises
-    UsageError.
+    """Return the path of the plot of this name: in `folder`, unless the name has a directory.
+    Raises UsageError for a wrong name.
     """
     path = Path(name)
     path = path.with_name(path.name + ".png") if path.name and not path.suffix else path
@@ -46,7 +48,7 @@ def plot_path(folder: Path, name: str) -> Path:
 
 
 def draw(report: Report, path: Path, layout: plot.Layout = "standard") -> bytes | None:
-    """Return the plot; None, with one line on the standard error, if matplotlib is missing."""
+    """Return the plot; None, with one line on standard error, if matplotlib is missing."""
     try:
         return plot.render(report, form=path.suffix.lower().removeprefix("."), layout=layout)
     except plot.NoMatplotlibError as error:

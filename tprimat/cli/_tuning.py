@@ -20,10 +20,11 @@ _ONE = {"gpus": "--gpus", "num_nodes": "--nodes"}
 
 
 def configured(options: BenchmarkOptions) -> tuple[BenchmarkOptions, Tuning | None]:
-    """Return the options with those of --config below them, and the search that chose them.
+    """Return the options, completed by those in the file of --config, and the search that chose
+    these.
 
-    None if the command overrides any of them: then another configuration is measured than the one
-        that was chosen.
+    The search is None if the command overrides any of its options, since the configuration isn't
+    the chosen one then.
     """
     if options.config is None:
         return options, None
@@ -49,7 +50,7 @@ def configured(options: BenchmarkOptions) -> tuple[BenchmarkOptions, Tuning | No
 
 
 def _check(options: BenchmarkOptions) -> None:
-    """Raise UsageError for options that a search can't have."""
+    """Raise UsageError for options that can't be combined with a search."""
     if options.executor != "local" or frameworks.several(options.framework) is not None:
         raise UsageError(
             "--tune tunes one framework, on this machine",

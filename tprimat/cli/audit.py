@@ -1,4 +1,4 @@
-"""audit: what contradicts in tables of training figures that others publish."""
+"""audit: contradictions in tables of published training results."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def main(options: argparse.Namespace | BenchmarkOptions) -> int:
     if status is not None:
         return status
     if isinstance(options.num_nodes, tuple):
-        # Each machine runs the same command: all would train alone what one of them is to.
+        # Each machine runs the same command: each would do the whole training by itself.
         raise UsageError(
             "--nodes takes several values only with --executor slurm",
             hint="without Slurm, start one benchmark per number of nodes",
@@ -83,7 +83,7 @@ def main(options: argparse.Namespace | BenchmarkOptions) -> int:
 
 
 def _compare(words: Sequence[str]) -> int:
-    """Compare at the same verbosity; a program gets the comparison in the one document."""
+    """Compare with the same verbosity; with --json the comparison is part of the same document."""
     output = console.current()
     if output.verbosity is Verbosity.JSON:
         status, output.values["comparison"] = compare.for_program(words)

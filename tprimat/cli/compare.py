@@ -53,8 +53,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def for_program(argv: Sequence[str]) -> tuple[int, JsonObject]:
-    """Compare for a command that has a document of its own; return the exit status, and what --json
-    would print.
+    """Compare for a command that prints its own JSON document; return the exit status, and what
+    --json would print.
     """
     arguments = options.parser().parse_args(argv)
     arguments.results_dir = arguments.results_dir or "output"
@@ -71,7 +71,7 @@ def _command_line(argv: Sequence[str]) -> str:
 
 
 def _compared(arguments: argparse.Namespace) -> tuple[Report, Path, ExitStatus]:
-    """Return what the reports show, where its plot goes, and the exit status."""
+    """Return what the reports show, the path of the plot, and the exit status."""
     hint = "run ./benchmark.py first, or pass results or logs"
     folder = Path(arguments.results_dir)
     loss = arguments.target_loss

@@ -23,7 +23,7 @@ from tprimat.text import join_names, plain
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Compare frameworks; for `nvd-compare` too."""
+    """Compare frameworks; also the main function of `nvd-compare`."""
     folder = Path(arguments.results_dir)
     path = plot_path(folder, arguments.output)
     hint = "set the directory of your results with --results-dir"

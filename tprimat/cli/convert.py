@@ -1,4 +1,4 @@
-"""`convert`: a model from Hugging Face's form into NeMo's, and back."""
+"""`convert`: convert a model from Hugging Face's format to NeMo's, and back."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`doctor`: what this machine has, what can therefore be run, what is missing and the command that
-gets it.
+"""`doctor`: what this machine has, what can be run on it, what is missing, and the commands that
+install it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(options: argparse.Namespace) -> int:
         try:
             show(document(diagnosis), options)
         except ImportError as error:
-            # Only rich is imported there. One that isn't installed is among what is missing.
+            # Only rich is imported there. If it isn't installed, it is listed as missing.
             if not any(text.startswith("rich, ") for text in diagnosis.missing):
                 diagnosis.doubts.append(f"rich can't be imported ({error}): install it again")
             report = document(diagnosis)

@@ -34,8 +34,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _traced_run(name: str) -> Run:
-    """Return the run with a trace that a path holds. Raises UnreadableError for none, or
-    several.
+    """Return the only run with a trace in a file or directory. Raises UnreadableError if there is
+    none, or several.
     """
     inputs = loader.load([name])
     if inputs.errors:
@@ -61,7 +61,7 @@ def _traced(run: Run, name: str, path: str) -> Traced:
 
 
 def _names(runs: list[Run], paths: list[str]) -> list[str]:
-    """Return the names of both: their labels, GPUs, or files, whichever differ first."""
+    """Return names for both runs: the first of labels, GPUs and files that differ."""
     labels = [run.label or "" for run in runs]
     devices = [run.gpu_info.device_name or "" for run in runs]
     files = [PurePath(path).name.split(".")[0] for path in paths]

@@ -30,8 +30,7 @@ def main(arguments: argparse.Namespace) -> int:
         )
     _check_output(arguments)
     bundle.check(arguments.bundle)
-    # This command has always called the models that benchmark.py trains by the names of their
-    # families.
+    # This command has always named the models that benchmark.py trains by their families.
     given = GivenValues(label=arguments.label, override=arguments.override, trained=True)
     given = given.with_options(arguments.log_values or ())
     paths = named_files(arguments.log_file)
@@ -46,10 +45,10 @@ def extract(
     output: str | None = None,
     bundle_path: Path | None = None,
 ) -> tuple[ExitStatus, list[Path]]:
-    """Make, save and show logs' results, under their usual names or in the file `output`; return
-    status and files.
+    """Make, save and show the results of logs, under their usual names or in the file `output`;
+    return the exit status and the files.
 
-    A log that can't be read doesn't keep the others from being read.
+    If a log can't be read, the others are read all the same.
     """
     statuses = []
     results = []
@@ -76,7 +75,7 @@ def extract(
 
 
 def _check_output(arguments: argparse.Namespace) -> None:
-    """Refuse to put a result where something else is."""
+    """Refuse to replace something else by a result."""
     if arguments.output is None:
         return
     path = Path(arguments.output)

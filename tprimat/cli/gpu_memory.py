@@ -124,7 +124,7 @@ def _is_confirmed(processes: Sequence[GpuProcess]) -> bool:
         )
     numbers = ", ".join(str(process.pid) for process in processes)
     noun = "process" if len(processes) == 1 else "processes"
-    # The question is for a person, also if the answer of the command is for a program.
+    # The question is for a person, even if the output of the command is for a program.
     visible = console.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
     with contextlib.nullcontext() if visible else contextlib.redirect_stdout(sys.stderr):
         answer = input(f"\nTerminate your {noun} {numbers}? [y/N] ")

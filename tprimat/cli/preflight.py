@@ -46,7 +46,7 @@ def main(options: argparse.Namespace) -> int:
     if file is None:
         return ExitStatus.OK
     path = short_path(store.write(file, output_dir))
-    # With pseudonyms.
+    # The file as it was written has pseudonyms.
     file = store.read(path) or file
     output = console.current()
     output.paths.append(str(path))

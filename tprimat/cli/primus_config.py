@@ -60,7 +60,9 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
-    """Print what is in force and what set it; as the outcome, with --quiet what is stated alone."""
+    """Print the effective settings and where each was set; if this is the outcome, with --quiet
+    only the settings that are stated.
+    """
     run = training.setup
     settings = training.configuration.settings
     console.current().values |= {
@@ -108,7 +110,7 @@ def _show(training: PrimusTraining, *, is_outcome: bool) -> None:
 
 
 def _public(name: str, value: object) -> object:
-    """Return a setting's value without a secret, which its name may tell from other text."""
+    """Return a setting's value without secrets, which its name may help to recognize."""
     if isinstance(value, str):
         return redacted(f"{name}={value}").removeprefix(f"{name}=")
     return value

@@ -1,4 +1,4 @@
-"""publish: results of one's own and published ones as a static site."""
+"""publish: the user's own results and published ones as a static site."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HINT = "pass results or logs, or a directory with them"
 
 def main(arguments: argparse.Namespace) -> int:
     """Write the site."""
-    # A site is for everybody, whatever the commands before it kept.
+    # A site is public: host names are left out, even if other commands include them.
     os.environ.pop(INCLUDE_HOST, None)
     folder = Path(arguments.output_dir)
     exchange.check(folder)

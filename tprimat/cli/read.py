@@ -33,16 +33,18 @@ from tprimat.store import store
 from tprimat.text import counted, plain, shortened
 
 MOST_SKIPPED = 4
-"""Files skipped for one reason that are named; the rest is counted."""
+"""Most files skipped for one reason that are named; the others are counted."""
 
 FULL_ACCOUNT = 3
-"""Up to so many runs are shown in full; more are a table, and the warnings are in the results."""
+"""Most runs that are shown in full; more are shown as a table, and their warnings are only in the
+results.
+"""
 
 
 @prints_outcome("results")
 def main(arguments: argparse.Namespace) -> int:
-    """Read logs and write their results. What can't be read doesn't keep the rest from being
-    read.
+    """Read logs and write their results. If a log can't be read, the others are read all the
+    same.
     """
     bundle.check(arguments.bundle)
     there = []
@@ -113,8 +115,8 @@ def _usual_paths(output_dir: Path) -> list[str]:
 
 
 def _list(files: Sequence[Loaded], written: Collection[Path] = ()) -> int:
-    """Print a line for each result that was here before; those that were written are shown
-    already.
+    """Print a line for each result that existed before; those that were just written are already
+    shown.
     """
     for file in files:
         if Path(file.name).absolute() not in written:
@@ -126,8 +128,8 @@ def _list(files: Sequence[Loaded], written: Collection[Path] = ()) -> int:
 def _unpacked(
     names: Sequence[str], stack: contextlib.ExitStack
 ) -> tuple[list[str], list[TensorPrimatError], Callable[[str], str]]:
-    """Return the names, bundles as unpacked directories; an error for each broken bundle; a
-    function to rename.
+    """Return the names, with bundles replaced by the directories that they are unpacked to; an
+    error for each broken bundle; and a function that restores the names.
     """
     places = []
     errors: list[TensorPrimatError] = []
@@ -182,8 +184,8 @@ def _report(batch: LogImport) -> int:
 
 @contextlib.contextmanager
 def _progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Show a progress bar on a terminal, nothing elsewhere; yield what to call when a source is
-    done.
+    """Show a progress bar on a terminal, and nothing elsewhere; yield the function to call when a
+    source is done.
     """
     is_shown = console.verbosity() in (Verbosity.NORMAL, Verbosity.VERBOSE)
     if total < 2 or not sys.stderr.isatty() or not is_shown:

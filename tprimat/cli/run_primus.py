@@ -46,7 +46,7 @@ def main(options: argparse.Namespace) -> int:
     plan_of_session = plan_for(
         options,
         frameworks.by_name("primus"),
-        # Megatron ends them after --exit-after; they are killed after --time-limit alone.
+        # Megatron ends trainings after --exit-after; only after --time-limit are they killed.
         trainings,
         machine.platform,
         [note for training in trainings for note in primus.notes(training)],
@@ -71,7 +71,7 @@ def main(options: argparse.Namespace) -> int:
 def _trainings(
     options: argparse.Namespace, installation: Installation, machine: Machine
 ) -> tuple[PrimusTraining, ...]:
-    """Return the runs that are asked for, all of them planned before any is started."""
+    """Return the requested trainings; all are planned before the first is started."""
     config = own_configuration(options)
     names, own = models_of(options.model, config, installation, os.environ)
     if options.match is not None:
@@ -107,7 +107,7 @@ def own_configuration(options: argparse.Namespace) -> Path | None:
 
 
 def _advice(options: argparse.Namespace, iterations: int) -> str:
-    """Return what to say of a training that is too short, with the command for a measurement."""
+    """Return a hint on a training that is too short, with the command for a measurement."""
     if options.model == "all":
         script = "./run_primus_all.sh"
     else:

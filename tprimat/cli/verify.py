@@ -29,7 +29,7 @@ from tprimat.results.fields import JsonObject
 from tprimat.text import counted, plain
 
 MOST_SHOWN = 10
-"""Differences of a run that are listed without --verbose."""
+"""Most differences of a run that are listed without --verbose."""
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -58,7 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _values(verification: Verification) -> JsonObject:
-    """Return the values of --json, sentences with their codes."""
+    """Return the values for --json: sentences, and their codes."""
     values = dataclasses.asdict(verification)
     values |= json_values.note_values("changed", verification.changed)
     for shown, run in zip(values["runs"], verification.runs, strict=True):
@@ -118,7 +118,7 @@ def _answer(verification: Verification) -> tuple[ExitStatus, str]:
 
 
 def _join_holding(reasons: Mapping[str, object]) -> str:
-    """Return the reasons that hold, as one text."""
+    """Return the reasons whose values are true, as one text."""
     return ", ".join(text for text, is_so in reasons.items() if is_so)
 
 

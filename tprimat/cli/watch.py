@@ -22,7 +22,7 @@ from tprimat.watch.growing import GrowingLogs
 from tprimat.watch.watcher import Conditions, Update, watch
 
 EVERY_S = 60.0
-"""Seconds between two lines without a display that is updated in place."""
+"""Seconds between two lines if the display can't be updated in place."""
 
 Show = Callable[[Update], None]
 

@@ -76,8 +76,8 @@ IN_SAMPLES = "rates-in-samples"
 
 _RANKS = {"finished": 0, "failed": 2}
 _BROKEN_OFF, _UNTIMED = 1, 3
-"""Which runs of a system its values are of, the lowest first: by how they ended, those without step
-times never.
+"""Ranks of runs, by how they ended. A system's values are those of its runs with the lowest rank;
+runs without step times never count.
 """
 
 
@@ -93,24 +93,26 @@ def compare(
 ) -> Comparison:
     """Compare the systems of each model with each other.
 
-    Systems that did the same work are compared with one of them: the baseline that is named, else
-        the fastest of
-    another vendor than the fastest system's, else the second fastest. Systems that are alone with
-    their work, or have no rate, join the first group, so that a reason is given for each.
+    Systems that did the same work are compared with one of them, the baseline: the system that
+    `reference` names, else the fastest system of another vendor than the fastest one's, else the
+    second fastest. Systems whose work no other system did, or that have no rate, join the first
+    group, so that a reason is given for each.
 
     Args:
         files: results in the order in which they were named.
-        reference: part of the name of the system that all others are compared with.
-        model: look at this model alone.
-        notes: about the files, to be passed on.
+        reference: part of the name of the system that all others are compared with; None to choose
+            the baselines.
+        model: compare only systems of this model; None for all models.
+        notes: about the files; they are added to those of the comparison.
         mode: "same" rejects every difference of configuration.
-        options: what the user knows and the results don't say. A precision fills in what they leave
-            open, for the checks too; the files stay as they are.
-        splits: whether runs of one setup may be several systems, by their script's arguments or
-            their speed. False if the user has said what belongs together, as in a regression check.
+        options: what the user knows and the results don't say. A precision is filled in where the
+            results state none, for the checks too; the result files are not changed.
+        splits: whether runs of one setup may be split into several systems, by their script's
+            arguments or their speed. False if the user has said which runs belong together, as in a
+            regression check.
 
     Raises:
-        UsageError: no system, several systems or no model has the name asked for.
+        UsageError: `reference` matches no system or several, or there is no such model.
     """
     remarks = list(notes)
     if model is not None:
@@ -142,11 +144,11 @@ def compare(
 def systems_of(
     files: Sequence[Loaded], options: Options, remarks: list[Note], *, splits: bool = True
 ) -> tuple[list[Loaded], dict[str | None, list[SystemResult]]]:
-    """Return the files under the names that reports show, and by model the systems in them, each on
-    its own clock.
+    """Return the files with the names that reports show, and by model the systems in them, each
+    timed on its own clock.
 
-    What was counted once, filled in or split is added to the remarks. See compare() for the other
-    arguments.
+    Notes on what was counted only once, filled in or split are added to `remarks`. See compare()
+    for the other arguments.
     """
     by_model: dict[str | None, dict[tuple[object, ...], list[FiledRun]]] = {}
     completed = precision.fill(files, options, remarks)
@@ -185,8 +187,8 @@ def _without(folder: str, text: str) -> str:
 
 
 COMMON_LOSSES, LEAST_DIFFERENT = 10, 5
-"""First losses that two runs print at the same steps, and how many of them must differ from one
-another, to tell that both trained one model.
+"""How many of the first losses that two runs print at the same steps are compared, and how many
+different values they must have, to tell that both runs trained the same model.
 """
 
 
@@ -196,12 +198,13 @@ def _model_of_unnamed(
     same: tuple[object, ...],
     groups: Mapping[tuple[object, ...], Sequence[FiledRun]],
 ) -> object:
-    """Return what stands for the model of a run that nobody names: the file in which it was met
-    first.
+    """Return the key of a run's model if the run doesn't name it: the first file with a run of that
+    model.
 
-    Runs of one file are of one model. Runs of two files may be of different ones, unless one seed
-    began both: if both print 9.0000, 8.9900, 8.9800, … at steps 1 to 10, digit for digit, they
-    trained one model on the same data. A loss of 0.0000 at each of these steps would say nothing.
+    Runs in one file are of one model. Runs in two files may be of different models, unless they
+    began equally: if both print 9.0000, 8.9900, 8.9800, … at steps 1 to 10, digit for digit, they
+    trained the same model on the same data from the same seed. A loss of 0.0000 at each of these
+    steps would prove nothing.
     """
     if (same, file) in groups:
         return file
@@ -226,12 +229,12 @@ def _began_alike(one: Run, other: Run) -> bool:
 def _apart(
     results: list[RunResult], remarks: list[Note] | None
 ) -> list[tuple[Run, list[RunResult]]]:
-    """Return the runs of one setup by groups that can be repetitions, each with a run that has what
-    it is called by.
+    """Split the runs of one setup into groups whose speeds are similar enough for repetitions;
+    return each group with the run that its name is made from.
 
-    Runs with a label, and those of one session, belong together however much they differ, and two
-    clocks say nothing of each other. Each split is added to the remarks; without remarks nothing is
-    split.
+    Runs with a label, and runs of one session, stay together however much they differ; times from
+    two clocks aren't compared. A note on each split is added to `remarks`; if that is None, nothing
+    is split.
     """
     first = results[0].run
     judged = []
@@ -276,8 +279,8 @@ def _step_time(result: RunResult) -> float:
 
 
 def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
-    """Return the systems; those that hold one measurement under several configurations are
-    excluded.
+    """Return the systems, with a finding that excludes those that have the same measurement under
+    different configurations.
     """
     holders: dict[tuple[object, ...], dict[SystemResult, str]] = {}
     for system in systems:
@@ -321,7 +324,7 @@ def _entries(files: Sequence[Loaded], notes: list[Note]) -> list[FiledRun]:
                         note = Note("run-again", {"file": file.name, "other": earlier[0]})
                     notes.append(note)
                     if len(run.steps) > len(earlier[1].steps):
-                        # Of a log that was read while it was written the longer run counts.
+                        # A log may have been read before it was complete: the longer run counts.
                         for place, (entry, _) in enumerate(kept):
                             if entry is earlier[1]:
                                 kept[place] = run, file.name
@@ -338,8 +341,8 @@ def _entries(files: Sequence[Loaded], notes: list[Note]) -> list[FiledRun]:
 
 
 def _is_copy(run: Run, earlier: Run) -> bool:
-    """Return whether one measurement is of one system, in one file or, of MLPerf, in the
-    submissions of two rounds.
+    """Return whether two runs with the same measurement are of one system, or are one MLPerf run in
+    the submissions of two rounds.
     """
     if same_system(run) == same_system(earlier):
         return True
@@ -350,7 +353,7 @@ def _is_copy(run: Run, earlier: Run) -> bool:
 
 
 def _of_model(files: Sequence[Loaded], model: str) -> list[Loaded]:
-    """The files with runs of a model, and no other runs in them."""
+    """Return the files that have runs of a model, with only these runs."""
     kept = []
     letters = letters_and_digits(model)
     for file in files:
@@ -370,8 +373,8 @@ def _of_model(files: Sequence[Loaded], model: str) -> list[Loaded]:
 
 
 def _model(run: Run) -> str | None:
-    """Return the name of a run's model; that of the shape if an earlier import has it under its
-    name in the log.
+    """Return the name of a run's model in the catalog, found by its name or its shape; the name
+    that the run states if the catalog lacks it; None without either.
     """
     row = models.find(run.model)
     if row and models.denies(run.model, run.model_config):
@@ -384,8 +387,8 @@ def _model(run: Run) -> str | None:
 
 
 def _names(run: Run) -> tuple[str, ...]:
-    """Return what a run's model may be called: its name, that of its row, and its title in full and
-    in short.
+    """Return the names by which a user may refer to a run's model: the one that the run states,
+    those in the catalog, and its title in full and in short.
     """
     model = _model(run)
     row = models.named(run.model)
@@ -403,8 +406,8 @@ def _names(run: Run) -> tuple[str, ...]:
 
 
 def _sample_lengths(groups: Iterable[Sequence[FiledRun]]) -> set[int | None]:
-    """Return the sequence lengths, or None, in MLPerf's logs of a benchmark, which fixes them, if
-    not all state one.
+    """Return the sequence lengths in MLPerf's logs, with None for logs that don't state it; empty
+    if all logs state one. (A benchmark fixes the length, so that samples can be compared.)
     """
     lengths = set()
     for runs in groups:
@@ -423,7 +426,7 @@ def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> l
         or sample_lengths == {None, first.training_config.sequence_length or 0}
     )
     unit: Unit = "samples" if in_samples else "tokens"
-    # A mean over two clocks would be of neither.
+    # A mean over times from two clocks would mean nothing: all runs use one that they share.
     offered = [each for run, _ in runs if (each := clocks(run))]
     clock = None
     for shared in offered[0] if offered else ():
@@ -431,8 +434,8 @@ def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> l
             clock = shared
             break
     summaries = [summarize(run, clock) for run, _ in runs]
-    # A run that broke off says less than one that finished, and one that failed less than that:
-    # each kind is used only if there is none of the better ones.
+    # Runs that finished count. Runs that broke off count only if none finished, and runs that
+    # failed only if there are no others.
     ranks = []
     for (run, _), summary in zip(runs, summaries, strict=True):
         rank = _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
@@ -503,8 +506,8 @@ def _model_comparison(
 def _title_of_work(
     name: str | None, work: Sequence[SystemResult], works: Sequence[Sequence[SystemResult]]
 ) -> str:
-    """Return what a model is called with what tells this work from that of the other groups of
-    systems.
+    """Return the title of a model, with what distinguishes this group's work from that of the other
+    groups.
     """
     parts = [_title(name, work)]
     others: list[Run] = []
@@ -524,7 +527,7 @@ def _title_of_work(
 
 
 def _title(name: str | None, systems: Sequence[SystemResult]) -> str:
-    """Return what a model is called, or the models of this name if they are several."""
+    """Return the title of a model, or the titles of the different models that have this name."""
     counts = Counter(title_of(name, system.run) for system in systems)
     if len(counts) <= MOST_TITLES:
         return join_names([title for title, _ in counts.most_common()])
@@ -535,12 +538,12 @@ def _title(name: str | None, systems: Sequence[SystemResult]) -> str:
 
 
 MOST_TITLES = 3
-"""Models of one name, of several scales or sizes, that its title lists."""
+"""Most models of one name, such as different scales or sizes, that a title lists."""
 
 
 def title_of(name: str | None, run: Run) -> str:
-    """Return what a run's model of a name is called: by scale or size if it isn't the full one,
-    never as that.
+    """Return the title of a run's model. If it isn't the full model of that name, the title has its
+    scale or size instead.
     """
     title = plain(models.title(name))
     count = models.parameters(run.model_config)

@@ -30,7 +30,9 @@ CODES = (
     "order-of-runs", "unlike-variables", "unlike-runs", "few-runs", "batch-differs", "no-steady-state", "drift",
     "outlier", "configuration-differs", "not-reported", "training-differs", "synthetic-data", "tuning",
 )  # fmt: skip
-"""Codes of caveats, by their effect on the decision. The first three are rules of findings, too."""
+"""Codes of caveats, those with the greatest effect on the decision first. The first three are also
+rules of findings.
+"""
 
 EVENTS = {
     "throttled":
@@ -41,17 +43,19 @@ EVENTS = {
 """Codes of caveats, and the events of telemetry that each of them names, the most severe first."""
 
 DISTURBED_SHARE = 0.05
-"""Share of the CPU time in other hands, during a training on the CPU, from which it is named."""
+"""A caveat says so if others used more than this share of the CPU time during a training on the
+CPU.
+"""
 
 BREAK_S, SURE = 600.0, 0.01
-"""Runs before and after a break of so many seconds that differ at this p value are not runs of one
-program.
+"""Length of a break in seconds, and p value: runs before and after such a break whose speeds differ
+with a lower p value may not be runs of one program.
 """
 
 OUTLIER_SHARE, HELD_SHARE = 0.01, 0.1
-"""Share of a run's steady time that one record may take beyond the median before it is named; share
-of a GPU's memory that other programs may hold before a run: less is a desktop's, or the system's
-where the memory is shared.
+"""Share of a run's steady time that its longest record may take beyond the median without a caveat;
+and share of a GPU's memory that other programs may hold before a run without one: a desktop holds
+less, and so does the system where it shares the memory.
 """
 
 OF_ONE = (
@@ -74,14 +78,14 @@ OF_ONE = (
         "time-in-doubt",
     ),
 )
-"""Codes of what matters to a system that is compared with none, too."""
+"""Codes of the caveats that also matter for a single system that isn't compared."""
 
 
 def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Caveat, ...]:
     """Return the caveats of systems that are compared in these pairs, each code once.
 
-    What could change the decision comes first, by its effect, then what is good to know. Which
-    those are depends on the systems, never on which of them is the baseline.
+    Warnings, which could change the decision, come first, those with the greatest effect before the
+    others. Caveats depend on the systems, never on which of them is the baseline.
     """
     found: dict[str, Caveat] = {}
     for code in CODES[:3]:
@@ -106,13 +110,15 @@ def caveats(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> tuple[Cav
 
 
 def contradictions(system: SystemResult) -> list[Finding]:
-    """Return what a system's sources say twice and differently: the headline says that, too."""
+    """Return the findings that a system's sources contradict themselves; the headline says that,
+    too.
+    """
     return [finding for finding in system.findings if finding.rule == CONTRADICTION]
 
 
 def _of_events(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
-    """Yield what telemetry and preflights saw of the machines, each kind with the system and the
-    runs it concerns.
+    """Yield what telemetry and preflight checks found about the machines, by kind, with the systems
+    and the runs concerned.
     """
     for code, kinds in EVENTS.items():
         notes = []
@@ -186,7 +192,7 @@ def _unlike_variables(system: SystemResult) -> list[str]:
 
 
 def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
-    # With a single run there is no interval, which the verdict itself says.
+    # With a single run there is no interval, and the verdict itself says so.
     if min(len(system.valid_runs) for system in systems) == 2:
         yield _caveat("few-runs", "warning", Note("few-runs"))
     of_systems: dict[str, dict[str, Caveat]] = {}
@@ -222,11 +228,11 @@ def _of_runs(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 MOST_ALSO = 2
-"""Other systems of which the same is told that have their names in it."""
+"""Most other systems that a note names to which the same caveat applies."""
 
 
 def _also(names: Sequence[str]) -> Note:
-    """Return of which other systems the same is told."""
+    """Return a note on the other systems to which the same caveat applies."""
     if len(names) <= MOST_ALSO:
         return Note("also", {"systems": tuple(names)})
     shown = names[: MOST_ALSO - 1]
@@ -234,13 +240,13 @@ def _also(names: Sequence[str]) -> Note:
 
 
 def told_of(system: str, notes: Sequence[Note]) -> Iterator[Note]:
-    """Yield notes on the system of this name, which the first of them names."""
+    """Yield notes on a system; only the first one names it."""
     for place, note in enumerate(notes):
         yield note if place else about(system, note)
 
 
 def _of_disturbances(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
-    """Yield how much of the CPU others used during trainings on it."""
+    """Yield a caveat on how much of the CPU other programs used during trainings on the CPU."""
     others = 0.0
     stolen = 0.0
     for system in systems:
@@ -292,7 +298,9 @@ def _of_speeds(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def _of_starts(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
-    """Yield which steps are excluded as a slow start, and which speeds may include one."""
+    """Yield caveats on the steps that are excluded as a slow start, and on speeds that may include
+    one.
+    """
     skipped = max(result.summary.skipped for system in systems for result in system.valid_runs)
     if skipped > NAMED_WARM_UP and not any(system.is_unsettled for system in systems):
         yield _caveat("slow-start", "info", Note("slow-start-of-runs", {"steps": skipped}))
@@ -319,22 +327,22 @@ def _of_starts(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def doubts(system: SystemResult) -> tuple[Note, ...]:
-    """Return why a system passes no check however fast it is; nothing if all its runs finished and
-    none diverged.
+    """Return why a system can't pass a check, however fast it is; empty if all its runs finished
+    and none diverged.
     """
     return (*incomplete(system), *diverged(system))
 
 
 def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
-    """Yield what is told of a system whatever the others are; of those that it is told of too there
-    are the names.
+    """Yield the caveats on a system that don't depend on the others. If one applies to several
+    systems, the caller adds the names of the others to it.
     """
     if names := _unlike_variables(system):
         note = about(system.name, Note("unlike-variables", {"variables": tuple(names)}))
         yield _caveat("unlike-variables", "warning", note)
     for note in system.value_notes:
         if note.code == UNLIKE_BLOCKS:
-            # Of a single run nobody knows whether the next one has such a block.
+            # A single run doesn't show whether others have such a block, too.
             code = "unlike-blocks-of-runs"
             if len(system.valid_runs) == 1:
                 code = "unlike-block"
@@ -342,7 +350,8 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
             yield _caveat("unlike-blocks", "warning", told)
         elif note.code == "steps-cut":
             yield _caveat("steps-cut", "info", about(system.name, note))
-    # If a single system's runs are of several sessions, the headline says that they differ.
+    # If the runs of a system that isn't compared are of several sessions, the headline says that
+    # they differ.
     if system.spread >= DOUBTFUL_SPREAD and (not is_alone or system.is_one_session):
         code = "unlike-runs-of-sessions"
         if system.is_one_session:
@@ -359,10 +368,8 @@ def _of_system(system: SystemResult, *, is_alone: bool) -> Iterator[Caveat]:
 
 
 def incomplete(system: SystemResult) -> tuple[Note, ...]:
-    """Return how far a system came of which no run finished, of another how many did not, and the
-    first cause.
-
-    Nothing if all runs finished.
+    """Return how many runs of a system did not finish, and the first cause; if none finished, how
+    far they came. Empty if all finished, or if the system has no valid run.
     """
     lost = []
     for result in system.runs:
@@ -386,7 +393,7 @@ def incomplete(system: SystemResult) -> tuple[Note, ...]:
 
 
 def diverged(system: SystemResult) -> tuple[Note, ...]:
-    """Return how many runs of a system diverged, how, and at which steps; nothing for none."""
+    """Return how many runs of a system diverged, how, and at which steps; empty if none did."""
     found: dict[tuple[str, bool], list[Divergence]] = {}
     for result in system.runs:
         if divergent := divergence(result.run):
@@ -409,8 +416,8 @@ def diverged(system: SystemResult) -> tuple[Note, ...]:
 
 
 def _of_sessions(system: SystemResult) -> tuple[Note, ...]:
-    """Return how the runs after the longest break differ from those before; nothing if they don't,
-    or without a break.
+    """Return by how much the runs after the longest break differ from those before; empty if they
+    don't, or without a break of BREAK_S.
     """
     timed = []
     for result in system.valid_runs:
@@ -418,7 +425,7 @@ def _of_sessions(system: SystemResult) -> tuple[Note, ...]:
         if began and result.rate:
             timed.append((began.timestamp(), trained_seconds(result.run), result.rate))
     timed.sort()
-    # Welch's t takes two runs before the break and two after it.
+    # Welch's t-test needs two runs before the break and two after it.
     if len(timed) < 4:
         return ()
     breaks = []

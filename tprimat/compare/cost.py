@@ -1,6 +1,4 @@
-"""Cheapest system per token, and the break-even price. Prices are the user's; `Price.cost` applies
-one.
-"""
+"""Cheapest system per token, and the break-even price. The user states the prices."""
 
 from __future__ import annotations
 
@@ -23,24 +21,25 @@ from tprimat.notes import Note, NoteValue, with_texts
 from tprimat.text import plain
 
 SAME = 0.0005
-"""Relative difference below which two are as fast, or cost the same."""
+"""Relative difference below which two systems are equally fast, or cost the same."""
 
 Form = tuple[float, float, float, float]
-"""Factors of the prices of a pair: the faster one's low and high one, the slower one's low and high
-one.
+"""A linear form of the prices of a pair: coefficients of the faster system's low and high price,
+then of the slower system's low and high price.
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """Which one costs less per token, as linear forms of the prices: the page's script has no rule
-    of its own.
+    """Which system of a pair costs less per token, as linear forms of the prices, so that the
+    script of the HTML page needs no rule of its own.
 
     Attributes:
-        below_zero: the outcome holds if this form is below zero.
-        savings: the share by which the cheaper one costs less, from and to: 1 minus the quotient of
-            two forms.
-        break_even: USD per GPU-hour at which the other would cost the same per token, from and to.
+        below_zero: the outcome holds if the value of this form is below zero.
+        savings: the least and the greatest share by which the cheaper system costs less; each is 1
+            minus the quotient of two forms.
+        break_even: the lowest and the highest price at which the other system would cost the same
+            per token, USD per GPU-hour.
     """
 
     faster_is_cheaper: bool
@@ -50,12 +49,12 @@ class Outcome:
 
 
 def outcomes(low: float, high: float) -> tuple[Outcome, Outcome]:
-    """Return what a speedup between two bounds means in money; if neither outcome holds, cost is a
-    tie.
+    """Return the two possible outcomes in money of a speedup between the bounds `low` and `high`;
+    if neither holds, cost is a tie.
 
-    Per token the faster one costs at least its low price over the slower one's high price and
-    `high`, relative to the slower one, and at most its high price over the slower one's low price
-    and `low`. A saving below SAME is a tie.
+    Relative to the slower system, the faster one costs per token at least
+    fast_low / (slow_high × high) and at most fast_high / (slow_low × low). A saving below SAME is a
+    tie.
     """
     fast_low = (1.0, 0.0, 0.0, 0.0)
     fast_high = (0.0, 1.0, 0.0, 0.0)
@@ -78,15 +77,16 @@ def outcomes(low: float, high: float) -> tuple[Outcome, Outcome]:
 
 @dataclasses.dataclass(frozen=True)
 class PairCost:
-    """What the speeds of a pair mean in money. Bounds are those of the speedup.
+    """What the speeds of a pair mean in money. All bounds follow from those of the speedup.
 
     Attributes:
-        break_even: the faster one's price over the slower one's at which a token costs the same on
-            both; it needs no price.
-        outcome: which one costs less per token; None without prices, or if the bounds include both.
-        saving: by which share the cheaper one costs less per token; None without it.
-        break_even_price: USD per GPU-hour at which the other would cost the same per token as the
-            cheaper one at its price; None without it.
+        break_even: the quotient of the faster system's price and the slower one's at which a token
+            costs the same on both; it is known without prices.
+        outcome: which system costs less per token; None without prices, or if the bounds include
+            both outcomes.
+        saving: the share by which the cheaper system costs less per token; None without an outcome.
+        break_even_price: USD per GPU-hour at which the other system would cost the same per token
+            as the cheaper one at its price; None without an outcome.
     """
 
     pair: Pair
@@ -97,7 +97,7 @@ class PairCost:
 
     @property
     def cheaper(self) -> SystemResult | None:
-        """The one that costs less per token; None without an outcome."""
+        """The system that costs less per token; None without an outcome."""
         if self.outcome is None:
             return None
         if self.outcome.faster_is_cheaper:
@@ -106,14 +106,16 @@ class PairCost:
 
     @property
     def dearer(self) -> SystemResult:
-        """The more expensive system."""
+        """The system that costs more per token; the faster one without an outcome."""
         if self.cheaper is self.pair.faster:
             return self.pair.slower
         return self.pair.faster
 
 
 class Priced(NamedTuple):
-    """A comparison with its prices, and what is doubtful in these; its notes have that, too."""
+    """A comparison with its prices, and notes on what is doubtful about these; the comparison's own
+    notes include them.
+    """
 
     comparison: Comparison
     doubts: tuple[Note, ...]
@@ -132,16 +134,16 @@ def with_prices(
     Args:
         comparison: prices without a name belong to its systems in the order of their files.
         arguments: see prices.parse, also for what it raises.
-        source: of the prices.
-        date: of the prices.
-        ordered: whether the user ordered the files; in a directory each of several prices needs a
-            name.
+        source: where the prices come from; None if the user doesn't say so.
+        date: the date of the prices; None if the user doesn't state it.
+        ordered: whether the user gave the files in an order. The files of a directory have none:
+            each of several prices then needs a name.
     """
     names = comparison.system_names
     systems = comparison.systems
     words = [word for argument in arguments for word in argument.split(",")]
     are_named = any("=" in word for word in words)
-    # A system whose name leaves out what all share can still be called by its GPU.
+    # The name of a system omits what all systems share; the user may call it by its GPU even then.
     known: dict[str, str] = {}
     for system in systems:
         known[system.name] = f"{known.get(system.name, '')} {system.gpu or ''} {system.full_name}"
@@ -169,13 +171,15 @@ def with_prices(
         are = "its price is" if len(absent_names) == 1 else "their prices are"
         fields: dict[str, NoteValue] = {"names": " or ".join(absent_names), "prices_are": are}
         doubts.append(Note(note.code, {**note.fields, **fields}))
-    told = [with_texts(note, plain) for note in (Note("prices-given", stated), *doubts)]
-    notes = (*comparison.notes, *told)
-    return Priced(dataclasses.replace(comparison, prices=found, notes=notes), tuple(told[1:]))
+    added = [with_texts(note, plain) for note in (Note("prices-given", stated), *doubts)]
+    notes = (*comparison.notes, *added)
+    return Priced(dataclasses.replace(comparison, prices=found, notes=notes), tuple(added[1:]))
 
 
 def _named_prices(comparison: Comparison, words: Sequence[str], known: Mapping[str, str]) -> str:
-    """Return prices as they are given by names, each system by its GPU where that is enough."""
+    """Return the prices as NAME=PRICE arguments, where NAME is a system's GPU if that identifies
+    the system.
+    """
     names = comparison.system_names
     called = {name: name for name in names}
     for system in comparison.systems:
@@ -189,26 +193,28 @@ def _named_prices(comparison: Comparison, words: Sequence[str], known: Mapping[s
 
 
 def _file_of(name: str, unnamed: Sequence[RunResult]) -> str | None:
-    """Return a file without a GPU that may be from one of a name: one that says it, else one that
-    says no other.
+    """Return the file of a run whose GPU is unknown and may have this name: the first whose path or
+    platform contains it, else the first that contains no GPU's name; None without either.
     """
-    every = "|".join(re.escape(row.short_name.split()[0]) for row in gpus.gpus())
-    silent = None
+    pattern = "|".join(re.escape(row.short_name.split()[0]) for row in gpus.gpus())
+    nameless = None
     for each in unnamed:
         text = f"{each.file} {each.run.framework_config.get('submission_platform')}"
-        said = set()
-        for found in re.findall(rf"(?i)(?:\b|_|\dx)({every})(?![a-z\d])", text):
-            said.add(found.casefold())
+        contained = set()
+        for found in re.findall(rf"(?i)(?:\b|_|\dx)({pattern})(?![a-z\d])", text):
+            contained.add(found.casefold())
         if gpus.denies(name, each.run.gpu_info.software_stack):
             continue
-        if name.split()[0].casefold() in said:
+        if name.split()[0].casefold() in contained:
             return each.file
-        silent = silent or (None if said else each.file)
-    return silent
+        nameless = nameless or (None if contained else each.file)
+    return nameless
 
 
 def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficiency, ...]:
-    """Return the efficiency of a system; nothing for one without values or that is excluded."""
+    """Return the efficiency of a system, as a tuple with one entry; empty if the system is excluded
+    or has no valid run.
+    """
     if system.exclusion is not None or not system.valid_runs:
         return ()
     doubt = mfu_doubt(system.findings)
@@ -228,13 +234,13 @@ def efficiencies(comparison: Comparison, system: SystemResult) -> tuple[Efficien
 
 
 def cost(comparison: Comparison, pair: Pair) -> PairCost | None:
-    """Return what the speeds of a pair mean in money; None if these aren't known, or if both have
-    one price.
+    """Return what the speeds of a pair mean in money; None if the speeds are unknown, or if a price
+    is missing and both systems have the same number of the same GPU.
     """
     if pair.speedup is None or pair.is_unsettled:
         return None
     if pair.system.unit == "steps" and pair.system.count is None:
-        # Steps are those of all GPUs, whose number nobody knows.
+        # A rate in steps is that of all GPUs together, and their number is unknown.
         return None
     low, high = pair.speedup.bounds
     fast, slow = (comparison.prices.get(system.name) for system in (pair.faster, pair.slower))

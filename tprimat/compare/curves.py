@@ -41,10 +41,12 @@ _EXPECTED = {"data parallel", "optimizer"} | {
     for row in LEDGER
     if row.identity or (row.role == "harmless" and row.configured and row.named)
 }
-"""Settings that always differ between GPU counts, have their own column, or don't affect speed."""
+"""Settings that always differ between GPU counts, have their own column in the table of sizes, or
+don't affect speed.
+"""
 
 _OWN = ("precision-unknown", "precision-differs", "timer-differs", "few-runs", "batch-differs")
-"""Codes of the warnings on systems that curves have in other words, or in a column."""
+"""Codes of the warnings on systems for which curves have their own note, or a column."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +55,9 @@ class Size:
 
     Attributes:
         nodes: machines; None if the results don't state them.
-        efficiency: its throughput per GPU over that of the smallest size; None for that one.
+        batch: global batch size; None if unknown.
+        efficiency: its throughput per GPU divided by that of the smallest size; None for the
+            smallest size.
         per_dollar: tokens or samples per USD; None without a price.
         per_joule: tokens per joule; None if no energy is known.
     """
@@ -73,7 +77,7 @@ class Size:
 
     @property
     def breaks(self) -> bool:
-        """Whether its efficiency is below BREAK; with an interval, all of it."""
+        """Whether its efficiency is below BREAK, with its whole interval if it has one."""
         ratio = self.efficiency
         return ratio is not None and (ratio.value if ratio.high is None else ratio.high) < BREAK
 
@@ -84,8 +88,8 @@ class Curve:
 
     Attributes:
         name: of the system without its size, unique within its model.
-        notes: what a reader must know of it: what changes with the size, and what is unknown; each
-            entry is told in one sentence.
+        notes: what a reader must know about it: what changes with the size, and what is unknown;
+            the notes of one entry make one sentence.
     """
 
     model: ModelComparison
@@ -96,7 +100,7 @@ class Curve:
 
     @property
     def breaks_at(self) -> Size | None:
-        """The first size whose efficiency is below BREAK."""
+        """The first size whose efficiency is below BREAK; None if there is none."""
         for size in self.sizes:
             if size.breaks:
                 return size
@@ -118,9 +122,11 @@ class Crossover:
     """Two curves of one model and sequence length over the sizes that both cover.
 
     Attributes:
-        first, second: the one that is faster per GPU at the smallest of these sizes, and the other.
-        turns: the sizes between which the other one becomes the faster; unmeasured sizes are
-            interpolated.
+        first, second: the curve that is faster per GPU at the smallest of these sizes, and the
+            other one.
+        span: the smallest and the largest number of GPUs that both cover.
+        turns: pairs of neighboring sizes between which the order changes; rates at sizes that one
+            curve lacks are interpolated.
     """
 
     first: Curve
@@ -130,7 +136,7 @@ class Crossover:
 
 
 class Remark(NamedTuple):
-    """A note on a system that belongs to no curve, and why it doesn't if others know that."""
+    """A note on a system that belongs to no curve, and the notes that say why, if there are any."""
 
     note: Note
     why: tuple[Note, ...] = ()
@@ -206,7 +212,7 @@ def _why_unused(title: str, system: SystemResult) -> Remark | None:
 
 
 def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
-    """Compare each two curves of one model and sequence length whose sizes overlap."""
+    """Compare any two curves of the same model, sequence length and clock whose sizes overlap."""
     results = []
     for one, other in itertools.combinations(found, 2):
         if (
@@ -238,7 +244,7 @@ def _crossovers(found: Sequence[Curve]) -> list[Crossover]:
 def _curve(
     comparison: Comparison, model: ModelComparison, name: str, systems: Sequence[SystemResult]
 ) -> Curve:
-    # As two systems are, by one clock and the same steps where all have them.
+    # As in a pair, all systems use one clock and the same steps where they share them.
     systems = aligned(systems)
     sizes = []
     for system in systems:
@@ -269,7 +275,7 @@ def _nodes(system: SystemResult) -> int | None:
 
 
 def _key(system: SystemResult) -> tuple[object, ...]:
-    """Return what the sizes of a curve share."""
+    """Return the key that is equal for all sizes of a curve."""
     run = system.run
     but = (*_PER_SIZE, "sequence_length") if system.unit == "samples" else _PER_SIZE
     shared = (setting.of(run) for setting in IDENTITY if setting.key not in but)
@@ -278,11 +284,11 @@ def _key(system: SystemResult) -> tuple[object, ...]:
 
 
 def _lines(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
-    """Return the systems of a key as lines with each size once: all of them, or one line for each
-    batch.
+    """Return the systems with one key as lines in which each size occurs once: all in one line, or
+    one line for each batch.
 
-    Of several batches per size, lines of one batch (strong) or of one batch per GPU (weak) hold
-    more of the systems.
+    If a size occurs with several batches, lines have either one global batch (strong scaling) or
+    one batch per GPU (weak scaling), whichever covers more of the systems.
     """
     if len({system.count for system in systems}) == len(systems):
         return [_fastest(systems)]
@@ -349,7 +355,9 @@ def _names(lines: Sequence[Sequence[SystemResult]]) -> list[str]:
 
 
 ALWAYS_SHOWN = 2
-"""Parts of a name, the first ones, that are in it though they don't tell lines apart."""
+"""Number of parts that are always in a name, even if they are equal for all lines: the first
+ones.
+"""
 
 
 def _name_parts(system: SystemResult) -> Sequence[str | None]:

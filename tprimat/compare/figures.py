@@ -33,7 +33,7 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
         if result.rate is not None:
             rates.append(result.rate)
     values = _values(judged)
-    # What one note or finding says of all runs, or says better, the notes of the runs don't repeat.
+    # Codes of notes on runs that are left out, since one note or finding on the system says it.
     repeated = {UNLIKE_BLOCKS}
     judgments = []
     findings = tuple(unlike.values())
@@ -72,8 +72,8 @@ def in_unit(system: SystemResult, unit: Unit) -> SystemResult:
 
 
 def _overlap(runs: Sequence[Run]) -> bool:
-    """Return whether a run began before half of another had passed: runs beside each other have no
-    order.
+    """Return whether a run began before half of the time of the one before it had passed: runs that
+    overlap have no order.
     """
     if len(runs) < 2:
         return False
@@ -85,7 +85,7 @@ def _overlap(runs: Sequence[Run]) -> bool:
 
 def trained_seconds(run: Run) -> float:
     """Return the wall time of a run, or the sum of its step times, s."""
-    # The whole is the same wherever the warm-up ends.
+    # The total is the same wherever the warm-up ends, so no summary is needed.
     account = account_of(run, None)
     if account:
         return account.whole
@@ -95,8 +95,8 @@ def trained_seconds(run: Run) -> float:
 def _of_typical_block(
     results: Sequence[RunResult], values: Mapping[str, MetricValue]
 ) -> Iterator[Note]:
-    """Yield the note on the typical block, once for all runs; the block is the first run's that
-    differs.
+    """Yield one note for all runs if their mean step time differs from that of the typical block;
+    the block that it names is that of the first run with such a note.
     """
     if is_of_blocks(results):
         mean = values["avg_step_time_seconds"].value
@@ -111,8 +111,8 @@ def _of_typical_block(
 
 
 AT_CAP = 0.5
-"""Least share of the readings at the power cap, if nobody lowered it, with which a comparison lists
-a system.
+"""Share of the power readings at the cap from which a comparison lists a system, unless the cap was
+lowered.
 """
 
 
@@ -152,8 +152,8 @@ def longest_step_share(system: SystemResult) -> float:
 
 
 PASSES = 3
-"""So often the common steps are looked for: with windows of two lengths they are found at the
-second time.
+"""Most attempts to find the common steps. If the records of two systems cover different numbers of
+steps, the second attempt finds them.
 """
 
 
@@ -162,22 +162,22 @@ Known = dict[tuple[SystemResult, Clock | None, int, int | None], SystemResult]
 
 
 def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list[SystemResult]:
-    """Return systems with values that can be compared: of one clock, and of the same steps.
+    """Return systems with values that can be compared: on one clock, and over the same steps.
 
     The clock is one that all their runs have; if there is none, each keeps its own. The steps are
     those after the latest slow start of any run, up to the end of the shortest one, so that a pause
-    or a checkpoint counts in all of them or in none. What is excluded is compared with nothing, so
-    each keeps its values then. `known` caches summaries of the first system.
+    or a checkpoint counts in all of them or in none. If a system is excluded, nothing is compared
+    with it, and all keep their values. `known` caches summaries of the first system.
     """
     if any(system.exclusion for system in systems):
         return list(systems)
     clock = common_clock([result.run for system in systems for result in system.valid_runs])
-    of = [known, *[None] * (len(systems) - 1)]
+    caches = [known, *[None] * (len(systems) - 1)]
     if clock is not None:
-        systems = [_summarized(*each, clock) for each in zip(systems, of, strict=True)]
-    # If records are windows of steps, the bounds move to the next records: of one system, and then
-    # of the others.
-    before = None
+        systems = [_summarized(*each, clock) for each in zip(systems, caches, strict=True)]
+    # If records cover several steps, the bounds move to the next record: first for one system, and
+    # in the next pass for the others.
+    previous = None
     for _ in range(PASSES):
         summaries = []
         for system in systems:
@@ -185,15 +185,17 @@ def aligned(systems: Sequence[SystemResult], known: Known | None = None) -> list
                 summaries.append(result.summary)
         skip = max((summary.skipped for summary in summaries), default=0)
         stop = min((summary.stop for summary in summaries if summary.stop), default=0)
-        # The slow start of a long run may end where a short run does: they have no steps in common
-        # then. And a speed that changes counts with all that it becomes.
+        # The slow start of a long run may end where a short run does: then they have no steps in
+        # common. And if a speed changes, the steps after each change count, too.
         has_common = 2 * skip <= stop and all(len(summary.segments) <= 1 for summary in summaries)
-        # A run that can't be cut so far stays as it is.
-        if (skip, stop) == before:
+        # The bounds no longer move. A run that can't be cut as far as this stays as it is.
+        if (skip, stop) == previous:
             break
-        before = skip, stop
+        previous = skip, stop
         end = stop if has_common else None
-        systems = [_summarized(*each, clock, skip, end) for each in zip(systems, of, strict=True)]
+        systems = [
+            _summarized(*each, clock, skip, end) for each in zip(systems, caches, strict=True)
+        ]
     return list(systems)
 
 
@@ -204,7 +206,9 @@ def _summarized(
     skip: int = 0,
     stop: int | None = None,
 ) -> SystemResult:
-    """Return a system with its values on a clock, from one step of its runs to another."""
+    """Return a system with its values on a clock (None: its own), without the first `skip` steps
+    and without those after `stop` (None: up to the end).
+    """
     if all(_is_so(result.summary, clock, skip, stop) for result in system.valid_runs):
         return system
     key = system, clock, skip, stop
@@ -221,7 +225,9 @@ def _summarized(
 
 
 def _is_so(summary: Summary, clock: Clock | None, skip: int, stop: int | None) -> bool:
-    """Return whether a summary is on a clock, from one step to another."""
+    """Return whether a summary already is on this clock and between these steps, see
+    _summarized().
+    """
     if clock not in (None, summary.clock) or summary.skipped < skip:
         return False
     return stop is None or summary.stop <= stop
@@ -239,7 +245,7 @@ def _ending(result: RunResult) -> Note:
 
 
 def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
-    figures = {}
+    metric_values = {}
     of_blocks = is_of_blocks(results)
     for name in (*(metric.name for metric in metrics.METRICS), SAMPLES_RATE):
         values = []
@@ -256,14 +262,14 @@ def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
         if values:
             low, high = (min(values), max(values)) if len(values) > 1 else (None, None)
             value = OVER_RUNS[over_runs(name, of_blocks=of_blocks)](values, steps)
-            figures[name] = MetricValue(value, low, high, len(values))
-    return figures
+            metric_values[name] = MetricValue(value, low, high, len(values))
+    return metric_values
 
 
 def _of_equal(
     average: Callable[[Sequence[float]], float],
 ) -> Callable[[Sequence[float], Sequence[int]], float]:
-    """Return an average in which all runs count alike, however many steps they have."""
+    """Return an average that gives all runs equal weight, however many steps they have."""
     return lambda values, _: average(values)
 
 
@@ -272,26 +278,27 @@ OVER_RUNS: dict[str, Callable[[Sequence[float], Sequence[int]], float]] = {
     "lowest": _of_equal(min),
     "mean": _of_equal(statistics.fmean),
     "median": _of_equal(statistics.median),
-    # The ratio of two systems is that of their geometric means, and tokens / step time is
-    # throughput over runs too.
+    # The ratio of two systems is that of their geometric means; and with these, as in each run,
+    # throughput is tokens / step time.
     "geometric mean": _of_equal(statistics.geometric_mean),
     "all seconds over all steps": stats.mean,
     "all steps over all seconds": statistics.harmonic_mean,
 }
-"""How the values of the runs of a system, each of so many steps, become its own."""
+"""Functions that compute a system's value from the values of its runs and their numbers of steps,
+by name.
+"""
 
 
 def is_of_blocks(results: Sequence[RunResult]) -> bool:
-    """Return whether all runs are timed by the wall time of training.
+    """Return whether all runs are timed by the wall time of blocks of training.
 
-    Such runs are as long as they need to a target, and what happens late in one counts by its
-    steps.
+    Such runs last until they reach a target, so that their averages weight each run by its steps.
     """
     return bool(results) and all(result.summary.clock == "blocks" for result in results)
 
 
 def over_runs(name: str, *, of_blocks: bool = False) -> str:
-    """Which of OVER_RUNS gives a system's value of a metric."""
+    """Return the name in OVER_RUNS of the function that computes a system's value of a metric."""
     if name.startswith(("peak_", "max_")):
         return "highest"
     if name.startswith("min_"):

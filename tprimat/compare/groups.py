@@ -1,4 +1,4 @@
-"""The systems of a model -> groups that did the same work, each with its baseline, pairs and
+"""Sort the systems of a model into groups that did the same work, each with its baseline, pairs and
 caveats.
 """
 
@@ -20,11 +20,11 @@ from tprimat.text import plain
 
 
 def by_work(systems: Sequence[SystemResult]) -> list[list[SystemResult]]:
-    """Return the systems that have a rate and did the same work, two or more together, the most
-    first.
+    """Return groups of two or more systems that have a rate and did the same work, the largest
+    group first.
 
-    A system that leaves its shape open belongs to each work that it may have done. So the systems
-    with which another one is compared never depend on what else there is.
+    A system that doesn't state its shape belongs to each group whose work it may have done. Thus
+    whether two systems are compared never depends on which other systems there are.
     """
     rated = list(filter(_is_rated, systems))
     kinds = {_work(system): system for system in rated}
@@ -56,8 +56,8 @@ def _work(system: SystemResult) -> tuple[object, ...]:
 
 
 def evidence(group: Group) -> tuple[bool, int, int]:
-    """Return how much an answer rests on: whether there is one, and how many systems and runs are
-    compared.
+    """Return how much evidence an answer has: whether there is an answer, and the numbers of
+    systems and runs that are compared.
     """
     compared = group.compared
     runs = sum(len(system.valid_runs) for system in compared)
@@ -75,8 +75,15 @@ def group_of(
     with it.
 
     Each pair is compared on the clock and the steps that its two systems share, so that no third
-    one changes a ratio. On these another system may be the fastest than by the rates of all steps:
-    then another baseline is tried.
+    system changes its ratio. The order of the systems by these ratios may differ from that by their
+    rates over all steps: then another baseline is tried.
+
+    Args:
+        work: systems that did the same work.
+        others: the model's other systems.
+        chosen: the baseline that the user named; None to choose one.
+        mode: "same" rejects every difference of configuration.
+        title: the group's title in reports.
     """
     by_rate = sorted(work, key=lambda system: (system.is_unsettled, -(system.value(RATE) or 0.0)))
     every = [*work, *others]
@@ -89,46 +96,46 @@ def group_of(
         baseline = _default_baseline(ranked)
         found = _pairs_with(baseline, every, mode)
         ranked = _ranked([*by_rate, *others], baseline, found)
-    leader, beside = None, baseline
+    leader, shown_baseline = None, baseline
     if ranked:
         leader = _default_baseline(ranked) if ranked[0] is baseline else ranked[0]
-        # The baseline's values are those beside the system that the headline names.
-        beside = found[leader].baseline
+        # The baseline has the values of its pair with the system that the headline names.
+        shown_baseline = found[leader].baseline
     ordered = list(dict.fromkeys([*ranked, *every]))
     pairs = {}
     systems = []
     for system in ordered:
         if system is baseline:
-            systems.append(beside)
+            systems.append(shown_baseline)
             continue
         shown = found[system].system if found[system].ratio else system
-        pairs[system] = dataclasses.replace(found[system], baseline=beside, system=shown)
+        pairs[system] = dataclasses.replace(found[system], baseline=shown_baseline, system=shown)
         systems.append(shown)
-    of_group: tuple[Caveat, ...] = ()
+    group_caveats: tuple[Caveat, ...] = ()
     if leader:
         compared = [pair for pair in pairs.values() if pair.ratio]
         of_compared = caveats(systems[: len(ranked)], compared)
-        of_group = (*of_compared, *_on_other_clocks(ordered, systems))
+        group_caveats = (*of_compared, *_on_other_clocks(ordered, systems))
     elif len(systems) == 1 and systems[0].valid_runs:
-        of_group = caveats(systems, ())
+        group_caveats = caveats(systems, ())
     second = None
     if ranked and baseline not in ranked[:2]:
         second = pair(*aligned([ranked[1], ranked[0]]), mode=mode)
     return Group(
         tuple(systems),
-        beside,
+        shown_baseline,
         tuple(pairs.values()),
         tuple(_settings(systems)),
         pairs[leader] if leader else None,
-        of_group,
+        group_caveats,
         second,
         title,
     )
 
 
 MORE_TRIES = 2
-"""Baselines that are tried after the first, before one is kept though others are fastest beside
-it.
+"""Most baselines that are tried after the first one. The last one is kept, even if the order of the
+systems beside it would make another one the baseline.
 """
 
 
@@ -136,7 +143,8 @@ def _pairs_with(
     baseline: SystemResult, systems: Sequence[SystemResult], mode: Mode
 ) -> dict[SystemResult, Pair]:
     """Return the pair of each system with the baseline, on the clock and the steps that they share."""
-    # With many runs of the baseline, the cache takes more memory than it saves time.
+    # A baseline with more runs than there are systems is not cached: that would take much memory
+    # and save little time.
     known: Known | None = None
     if len(systems) > len(baseline.runs):
         known = {}
@@ -148,7 +156,7 @@ def _pairs_with(
 
 
 def _settings(systems: Sequence[SystemResult]) -> Iterator[SettingRow]:
-    """Yield the settings of systems side by side: those that count, and others that all state."""
+    """Yield the rows of the table of settings: essential ones, and others that all systems state."""
     for setting, values in rows_of([system.run for system in systems]):
         row = SettingRow(setting.title, values, setting.essential)
         if row.essential or not row.unknown:
@@ -161,8 +169,8 @@ def _settings(systems: Sequence[SystemResult]) -> Iterator[SettingRow]:
 def _first_baseline(
     by_rate: Sequence[SystemResult], others: Sequence[SystemResult]
 ) -> SystemResult:
-    """Return what systems are compared with first: by their rates, or where none did the same work
-    the first one that has a rate.
+    """Return the first baseline to try: the default one by rates; if no systems did the same work,
+    the first of the others that has a rate, or the first one without.
     """
     if by_rate:
         return _default_baseline(by_rate)
@@ -170,8 +178,8 @@ def _first_baseline(
 
 
 def _default_baseline(ranked: Sequence[SystemResult]) -> SystemResult:
-    """Return the fastest system of another vendor than the first one's; without such a system the
-    second one.
+    """Return the fastest system whose GPUs are of another vendor than those of the first system; if
+    there is none, the second system, or the only one.
     """
     first, *others = ranked
     for other in others:
@@ -183,8 +191,8 @@ def _default_baseline(ranked: Sequence[SystemResult]) -> SystemResult:
 def _ranked(
     systems: Sequence[SystemResult], baseline: SystemResult, found: Mapping[SystemResult, Pair]
 ) -> list[SystemResult]:
-    """Return the systems that are compared, the fastest first and those that are too short last;
-    none without any.
+    """Return the baseline and the systems that have a ratio to it, the fastest first and those with
+    too short runs last; empty if no system has a ratio.
     """
     places = {baseline: (baseline.is_unsettled, -1.0)}
     for system, pair_of_it in found.items():
@@ -198,8 +206,8 @@ def _ranked(
 def _on_other_clocks(
     own: Sequence[SystemResult], shown: Sequence[SystemResult]
 ) -> Iterator[Caveat]:
-    """Yield which systems are shown by another clock than their own, since what they are compared
-    with has no such.
+    """Yield a caveat on the systems whose rates are shown on another clock than their own, because
+    the system that they are compared with lacks theirs.
     """
     texts = []
     for alone, here in zip(own, shown, strict=True):
@@ -221,7 +229,7 @@ def _clocks(system: SystemResult) -> set[Clock | None]:
 
 
 def _versions(systems: Sequence[SystemResult]) -> SettingRow:
-    """Packages whose versions the systems state and don't share."""
+    """Return the row of the packages whose versions differ between the systems."""
     stated = [system.run.environment.versions for system in systems]
     packages = sorted({name for versions in stated for name in versions})
     # torch has a row of its own.

@@ -24,15 +24,17 @@ ASSUMED_SPREAD = 0.002
 """Relative standard deviation of a run's loss by its seed, assumed if single runs don't show it."""
 
 LEAST_RECORDS = 20
-"""Losses of a run in the window, below which they don't show how much they vary."""
+"""Fewest losses of a run in the window that show how much they vary."""
 
 
 class Losses(NamedTuple):
     """Mean losses of baseline and candidate over the same tokens, nats/token.
 
     Attributes:
-        note: what the means are of, and what their difference doesn't show; or why there are none.
-        means: None if they can't be compared, or not decided on.
+        note: what the means cover, and the limits of their difference; or why there are none.
+        answer: the answer of a check if there are no means.
+        means: of baseline and candidate; None if they can't be compared, or there are too few
+            losses.
         difference: the candidate's minus the baseline's, transformed; None if it never varies.
     """
 
@@ -47,10 +49,10 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
     there are none.
 
     The error is the larger one of two: between runs, from their means; and within runs, from the
-        series of differences
-    at the same tokens, in which the fall of the curve cancels, as the noise of equal batches does.
-    If one run of a system leaves the first unknown, the second has ASSUMED_SPREAD added.
-    `transform` is the logarithm, for a relative difference, or the value itself.
+    series of differences at the same tokens, in which the decrease of the loss cancels, as does the
+    noise of equal batches. If a system has a single run, the error between runs is unknown, and
+    ASSUMED_SPREAD is added to that within runs. `transform` is the logarithm, for a relative
+    difference, or leaves the value as it is.
     """
     import numpy as np
 
@@ -71,17 +73,17 @@ def losses(matched: Pair, transform: Callable[[float], float]) -> Losses:
     sums = np.array([np.interp(grid, edges, sums) for edges, sums in curves])
     count = len(matched.baseline.valid_runs)
     change = np.vectorize(transform)
-    sides = []
-    for side in (sums[:count], sums[count:]):
-        sides.append(np.diff(side.mean(axis=0)) / np.diff(grid))
+    mean_losses = []
+    for run_sums in (sums[:count], sums[count:]):
+        mean_losses.append(np.diff(run_sums.mean(axis=0)) / np.diff(grid))
     means = (sums[:, -1] - sums[:, 0]) / (grid[-1] - grid[0])
-    if min(map(np.min, sides)) <= 0:
+    if min(map(np.min, mean_losses)) <= 0:
         return Losses(Note("losses-not-positive"))
-    series = change(sides[1]) - change(sides[0])
+    series = change(mean_losses[1]) - change(mean_losses[0])
     within = intervals.series_mean(series.tolist())
     between = intervals.difference(change(means[count:]).tolist(), change(means[:count]).tolist())
     if within is not None and between is None:
-        # In nats where the difference is.
+        # ASSUMED_SPREAD is relative; for a difference in nats/token it is converted.
         spread = ASSUMED_SPREAD * (1.0 if transform is math.log else means.mean())
         error = math.hypot(within.error, spread * math.sqrt(1 / count + 1 / (len(means) - count)))
         within = dataclasses.replace(
@@ -119,11 +121,11 @@ def _curves(matched: Pair) -> list[tuple[list[float], list[float]]] | Note:
 
 
 def _curve(result: RunResult) -> tuple[list[float], list[float]] | Note:
-    """Return the integral of a run's loss: tokens, rising, and the sum up to each of them; or why
-    there is none.
+    """Return the integral of a run's loss: increasing numbers of tokens, and the sum of
+    loss × tokens up to each of them; or a note on why there is none.
 
-    A loss is of the weights before its step; one that averages several steps, of those in their
-    middle.
+    The loss of a step is that of the weights before the step; a loss averaged over several steps is
+    placed in the middle of them.
     """
     run = result.run
     work = work_of_step(run, result.unit)

@@ -1,5 +1,5 @@
-"""Trainings of one text that names no model: whether their steps do the same work, as far as it
-says.
+"""Trainings in one text that doesn't name a model: whether their steps do the same work, as far as
+the text tells.
 """
 
 from __future__ import annotations
@@ -13,21 +13,24 @@ from tprimat.results.run import Run
 from tprimat.settings.rows import LEDGER
 
 UNLIKE_TOKENS = 0.01
-"""Difference of the mean tokens of a step, if the log counts them, that is named."""
+"""Relative difference of the mean tokens per step, computed from printed rates, above which two
+systems differ.
+"""
 
 TOKENS = "tokens per step"
-"""What a step's work is if it is stated or follows from a printed rate, which is rounded."""
+"""Title of the work of a step, as stated or as computed from a printed rate, which is rounded."""
 
 
 _PARTS = next(row for row in LEDGER if row.title == "micro-batch")
 
 
 def in_steps(systems: Sequence[SystemResult]) -> list[SystemResult]:
-    """Return systems of models that nobody names, with rates in steps/s if one text has them all.
+    """Return the systems, with rates in steps/s if their models are unnamed and all were read from
+    one text.
 
-    Who pastes two trainings below two headings, such as `bf16` and `fp8`, compares their step
-    times. They are compared if all that the text states of a step's work is the same; trainings of
-    two files aren't, whose models may differ.
+    A user who pastes two trainings below two headings, such as `bf16` and `fp8`, wants to compare
+    their step times. They are compared if everything that the text states about the work of a step
+    is equal. Trainings from two files aren't, since their models may differ.
     """
     comparable = (
         len(systems) > 1
@@ -57,8 +60,8 @@ def are_of_one(systems: Sequence[SystemResult]) -> bool:
 
 
 def unlike_steps(one: SystemResult, other: SystemResult) -> Note | None:
-    """Return what differs of the work that is stated of the steps of two systems; None if
-    nothing.
+    """Return a note on the first difference in the stated work of the steps of two systems; None
+    without one.
     """
     for (title, value), (_, others) in zip(_work(one), _work(other), strict=True):
         rounded = title.startswith(TOKENS)
@@ -73,7 +76,7 @@ def _shown(value: float | None) -> str:
 
 
 def _work(system: SystemResult) -> Iterator[tuple[str, float | None]]:
-    """Yield the title and value of what is stated of a step's work."""
+    """Yield the title and value of each quantity that tells the work of a step; None if unknown."""
     run, config = system.run, system.run.training_config
     yield "global batch", config.global_batch_size
     # A global batch can be cut into micro-batches of any size: the work is the same.

@@ -66,8 +66,8 @@ def _unlike_runs(system: SystemResult) -> Reasons:
 
 
 def _same_run(baseline: SystemResult, system: SystemResult) -> Reasons:
-    """Return that a log was read twice, with other values of the user, and is compared with
-    itself.
+    """Return the reason if a run is compared with itself, such as a log that was read twice with
+    different values of the user.
     """
     files: dict[tuple[object, ...], str] = {}
     for result in system.valid_runs:
@@ -114,8 +114,8 @@ def _different_models(*systems: SystemResult) -> Reasons:
 
 
 def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> Reasons:
-    """Return why systems have no valid step times; empty if all have, or their sources don't say
-    why.
+    """Return why systems have no valid step times. Empty if all have them, or, unless
+    `and_unexplained`, if no source says why.
     """
     reasons = {}
     for system in systems:
@@ -138,8 +138,8 @@ def different_work(one: SystemResult, other: SystemResult) -> Reasons:
 
 
 def _no_ratio(baseline: SystemResult, system: SystemResult) -> Reasons:
-    """Return why there is no ratio of throughputs. Step times are never compared: steps differ in
-    work.
+    """Return why there is no ratio of throughputs. Step times never replace them, since steps may
+    differ in work.
     """
     lacking: list[tuple[Note, list[str]]] = []
     unit = f"{system.unit}/s/{kind_of_device((baseline, system))}"
@@ -162,7 +162,9 @@ _RATE_UNKNOWN = {
     "no-rate-per-gpu": "rate-without-gpus",
     "no-times-recorded": "rate-without-times",
 }
-"""Codes of why a pair has no rate by those of a system's notes on it: NO_RATE."""
+"""Codes of the reasons why a pair has no ratio, by the code of the system's note on its missing
+rate, which is one of NO_RATE.
+"""
 
 
 def _why_no_rate(system: SystemResult, unit: str) -> Note:

@@ -17,11 +17,10 @@ from tprimat.text import plain
 
 
 def fill(files: Sequence[Loaded], options: Options, notes: list[Note]) -> Sequence[Loaded]:
-    """Return the files with the precision of each run that leaves it open, as far as the user
-    states it.
+    """Return the files with the user's precision in each run that doesn't state its own.
 
-    Notes say where it was filled in. Raises UsageError for a name that fits no system, or several
-    precisions for one.
+    Adds to `notes` which files it was filled in for. Raises UsageError for a name that matches no
+    system, or for several precisions of one system.
     """
     if options.precision is None and not options.precisions:
         return files
@@ -54,7 +53,9 @@ def _key(run: Run) -> tuple[object, ...]:
 def _chosen(
     files: Sequence[Loaded], options: Options, notes: list[Note]
 ) -> dict[tuple[object, ...], str]:
-    """Return the precisions that are stated for systems, by their keys."""
+    """Return the precisions that the user states for systems by name, by the keys of the
+    systems.
+    """
     if not options.precisions:
         return {}
     models: dict[str | None, dict[tuple[object, ...], Run]] = {}

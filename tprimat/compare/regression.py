@@ -73,16 +73,20 @@ class Check:
         notes: why the answer is what it is.
         threshold: None if nothing could be compared.
         values: means over the runs of baseline and candidate, in the metric's unit.
-        change: candidate over baseline, or minus it for a threshold in the metric's unit.
-        low, high: its interval at CONFIDENCE, by this method; None with too few runs.
-        p: of a true change exactly as large as the threshold; None with too few runs.
-        p_adjusted: the same after Holm's correction for all checks, which decides.
-        runs_needed: runs of each that would decide; None if it is decided, or if none up to a
-            hundred would.
+        runs: numbers of runs of baseline and candidate.
+        change: candidate / baseline, or candidate - baseline for a threshold in the metric's unit.
+        low, high: interval of the change at CONFIDENCE; None with too few runs.
+        method: how the interval was computed.
+        p: p value of the null hypothesis that the true change equals the threshold; None with too
+            few runs.
+        p_adjusted: p after Holm's correction for all checks; this one decides.
+        runs_needed: runs of each system that would decide; None if the check is decided, or if no
+            number up to MOST_RUNS would.
         pair: what is compared; None if the candidate lacks it.
-        advice: what to do next, if the answer alone doesn't tell.
-        basis: steps or tokens that its values use; None for those of each run's own steady state.
-        doubts: why it can't pass: a run of a side did not finish, or its loss is not a number.
+        advice: what to do next; None if the answer says enough.
+        basis: the steps or tokens that the values cover; None for the steady state of each run.
+        doubts: why the check can't pass: a run of either system did not finish, or its loss is not
+            a number.
     """
 
     model: str
@@ -107,7 +111,7 @@ class Check:
 
     @property
     def excess(self) -> float | None:
-        """How far the change is beyond the threshold: 0 or more if it is worse; None if it is
+        """How far the change is beyond the threshold: above 0 if it is worse; None if it is
         unknown.
         """
         if self.threshold is None or self.change is None:
@@ -119,7 +123,7 @@ EMPTY = Check("all results", None, None, "not comparable", (Note("baseline-empty
 FIRST = dataclasses.replace(
     EMPTY, answer="within", notes=(Note("all-finished"),), advice=Note("keep-as-first-baseline")
 )
-"""What is said if nothing is checked: with a baseline, and without one."""
+"""The only check if there is nothing to check: EMPTY with a baseline, FIRST without one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,10 +181,10 @@ def check_regression(
         remarks.append(Note("throughput-unchecked"))
     files = precision.fill([*baseline, *candidate], options, remarks)
     halves = files[: len(baseline)], files[len(baseline) :]
-    # What belongs together is stated here: a fast night of the baseline is no system of its own.
+    # The user states which runs belong together: a baseline whose runs differ in speed isn't split.
     sets = [compare(half, model=model, splits=False) for half in halves]
     for kind, comparison in zip(("baseline", "candidate"), sets, strict=True):
-        # In which unit each set alone would be compared says nothing here.
+        # The unit in which the systems of one set would be compared doesn't matter here.
         for note in comparison.notes:
             if note.code != IN_SAMPLES:
                 remarks.append(about(kind, note))
@@ -219,7 +223,8 @@ def check_regression(
 
 def _by_title(sets: Sequence[Comparison]) -> list[dict[str, Sequence[SystemResult]]]:
     """Return the systems of baseline and candidate by the titles of their models."""
-    # The title of a model is of all systems of a set, so that those of one model may differ.
+    # The title of a model depends on all systems of a set, so that the two sets may have different
+    # titles for one model: the baseline's counts.
     titles = {}
     for comparison in reversed(sets):
         for model in comparison.models:
@@ -239,7 +244,7 @@ def _unmatched(title: str, system: SystemResult, reason: Note | None) -> Check:
 
 
 def _contradictions(pairs: Sequence[Pair]) -> Iterator[Note]:
-    """Yield what the sources of compared systems say twice and differently."""
+    """Yield notes on the contradictions within the sources of compared systems."""
     for matched in pairs:
         for system in (matched.baseline, matched.system):
             for finding in contradictions(system):
@@ -252,8 +257,8 @@ def _named(system: SystemResult, role: str) -> SystemResult:
 
 
 def _comparable(systems: Sequence[SystemResult]) -> Sequence[SystemResult]:
-    """Return the systems, or one that gives the reason if they can't be compared since nothing
-    names their model.
+    """Return the systems; only the first if their model is unnamed: they can't be compared then,
+    and its check says why.
     """
     run = systems[0].run
     return systems[:1] if is_unnamed(run) else systems
@@ -262,10 +267,10 @@ def _comparable(systems: Sequence[SystemResult]) -> Sequence[SystemResult]:
 def _matched_pairs(
     systems: Sequence[SystemResult], others: Sequence[SystemResult]
 ) -> Iterator[tuple[SystemResult, SystemResult | None, Note | None]]:
-    """Return (baseline, candidate) pairs, or the reason why there is no candidate.
+    """Yield each baseline with its candidate, or with None and the reason if that is known.
 
-    Where each has one system, these are compared, whatever differs. Where there are several, only
-    those with the same setup are, software and versions aside.
+    If each set has one system, these are compared, whatever differs. If one has several, only those
+    with the same setup are, apart from software and versions.
     """
     for system in systems:
         same = [other for other in others if _key(other.run) == _key(system.run)]
@@ -292,11 +297,10 @@ def _key(run: Run) -> tuple[object, ...]:
 
 
 def _of_one_unit(system: SystemResult, other: SystemResult) -> list[SystemResult]:
-    """Return the two with rates in tokens; in samples if these are of one length though it is
-    unknown.
+    """Return two systems with rates in tokens; in samples if their length is unknown but equal.
 
-    So are those of MLPerf, and those of steps with the same batch: the work of a step is the same
-    then.
+    The length is equal in one benchmark of MLPerf, and taken to be equal if both systems leave it
+    unknown and have the same global batch.
     """
     one = system.run.training_config
     another = other.run.training_config
@@ -312,8 +316,8 @@ def _of_one_unit(system: SystemResult, other: SystemResult) -> list[SystemResult
 
 
 def _common_steps(own: Sequence[SystemResult], cut: Sequence[SystemResult]) -> Note | None:
-    """Return which steps the speeds of systems use once they are cut to common ones; None if
-    nothing is cut.
+    """Return a note on the common steps that the speeds of systems are computed from; None if the
+    steady states were the same without cutting.
     """
     before = _steady_steps(own)
     after = _steady_steps(cut)
@@ -382,7 +386,9 @@ def _batch(system: SystemResult) -> int | None:
 
 
 def _of_new(system: SystemResult) -> tuple[Answer, tuple[Note, ...]]:
-    """Return why a candidate without a baseline can't become one, without a note if it can."""
+    """Return the answer on a candidate without a baseline, and why it can't become the next
+    baseline; without notes if it can.
+    """
     if system.has_failed:
         return "not comparable", (_failed("candidate", system),)
     return "inconclusive", doubts(system)
@@ -396,7 +402,7 @@ def _failed(side: str, system: SystemResult) -> Note:
 
 
 def _check(check: Check, matched: Pair, threshold: Threshold, steps: Note | None) -> Check:
-    """Return a check with its interval and p value, which are decided on when all checks are
+    """Return a check with its interval and p value; its answer is decided once all checks are
     known.
     """
     systems = (matched.baseline, matched.system)
@@ -440,7 +446,9 @@ def _check(check: Check, matched: Pair, threshold: Threshold, steps: Note | None
 
 
 class _Measured(NamedTuple):
-    """The values of a check's metric in each run, how they differ, and what they are of."""
+    """The values of a check's metric in each run, their difference (None if unknown), and the steps
+    or tokens that they cover (None for each run's steady state).
+    """
 
     baseline: Sequence[float]
     candidate: Sequence[float]
@@ -449,7 +457,9 @@ class _Measured(NamedTuple):
 
 
 def _losses(check: Check, matched: Pair, transform: Callable[[float], float]) -> Check | _Measured:
-    """Return the losses of both after the same tokens, or the check that says why there are none."""
+    """Return the losses of both systems after the same tokens, or the check that says why there are
+    none.
+    """
     found = losses(matched, transform)
     if found.means is None:
         advice = check.advice
@@ -468,7 +478,9 @@ def _losses(check: Check, matched: Pair, transform: Callable[[float], float]) ->
 def _values(
     check: Check, matched: Pair, threshold: Threshold, transform: Callable[[float], float]
 ) -> Check | _Measured:
-    """Return a metric of the runs of both, or the check that says why it can't be compared."""
+    """Return a metric of the runs of both systems, or the check that says why it can't be
+    compared.
+    """
     metric = threshold.metric.name
     if metric == SAMPLES_RATE:
         metric = RATE
@@ -488,7 +500,9 @@ def _values(
 
 
 def _with_change(check: Check, threshold: Threshold, measured: _Measured) -> Check:
-    """Return a check with the means of both and the change from one to the other, undecided yet."""
+    """Return a check, not yet decided, with the means of both systems and the change from baseline
+    to candidate.
+    """
     average = statistics.fmean
     if threshold.percent:
         average = statistics.geometric_mean
@@ -505,8 +519,8 @@ def _with_change(check: Check, threshold: Threshold, measured: _Measured) -> Che
 
 
 def _decided(checks: Sequence[Check]) -> list[Check]:
-    """Return the checks with their answers. With several, Holm's correction keeps one false alarm
-    in twenty for all.
+    """Return the checks with their answers. Holm's correction keeps the probability of any false
+    alarm at 5 % for all checks together.
     """
     tested = [check for check in checks if check.p is not None]
     corrected = iter(intervals.holm([check.p or 0.0 for check in tested]))
@@ -545,8 +559,8 @@ def _answered(check: Check, excess: float, tests: int) -> Check:
 
 
 def _runs_needed(check: Check, measured: _Measured) -> int | None:
-    """Return the runs of each, more than there are, that would distinguish a change like this from
-    the threshold.
+    """Return the number of runs of each system, more than there are, that would distinguish this
+    change from the threshold; None if it is above MOST_RUNS.
     """
     threshold = check.threshold
     change = check.change
@@ -566,13 +580,13 @@ def _runs_needed(check: Check, measured: _Measured) -> int | None:
     else:
         distance = math.inf
     if measured.difference is not None:
-        # What widens its error, such as rounded values, counts too; and of pairs, how much these
-        # vary.
-        known = measured.difference.spread(*check.runs) / unit
+        # This spread includes what else widens the error, such as rounded values; for paired runs
+        # it is that of the differences.
+        effective = measured.difference.spread(*check.runs) / unit
         if measured.difference.method == "paired":
-            spread = known
+            spread = effective
         else:
-            spread = max(spread, known)
+            spread = max(spread, effective)
     needed = intervals.runs_needed(abs(distance), spread, most=MOST_RUNS)
     if needed is None:
         return None
@@ -622,4 +636,4 @@ def _deciding(check: Check) -> Note:
 
 
 MORE_OF_BASELINE, MORE_OF_CANDIDATE = "measure-baseline-runs", "measure-candidate-runs"
-"""Codes of advice for the runs of one side alone."""
+"""Codes of the advice to measure more runs of the baseline only, or of the candidate only."""

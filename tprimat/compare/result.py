@@ -32,23 +32,25 @@ from tprimat.text import plain
 RATE = "tokens_per_second_per_gpu"
 
 Unit = Literal["tokens", "samples", "steps"]
-"""What a rate counts: tokens; samples in MLPerf logs of one benchmark, one without a sequence
-length; steps in the trainings of one text that names no model (one_text.py).
+"""What a rate counts: tokens; samples in MLPerf logs of a benchmark, if a log states no sequence
+length; steps in trainings in one text that names no model (one_text.py).
 """
 
 DOUBTFUL_SPREAD, UNLIKE = 1.25, 2.0
-"""Spreads of runs of one system: from the first on it is told, from the second on they are not of
-one configuration.
+"""Quotients of the fastest and the slowest run of a system: from the first on there is a caveat,
+from the second on the runs are taken to be of several configurations.
 """
 
 SAMPLES_RATE = "samples_per_second_per_gpu"
 
 RATES: Mapping[Unit, str] = {"tokens": RATE, "samples": SAMPLES_RATE, "steps": "steps_per_second"}
-"""The metric that is compared, by what it counts. Steps are those of all GPUs together."""
+"""The metric that is compared, by what a rate counts. Steps are those of all GPUs together."""
 
 
 def share_of_step(run: Run, unit: Unit) -> float | None:
-    """Return the tokens or samples of a step on one GPU, or the one step; None if unknown."""
+    """Return the tokens or samples of a step per GPU, or 1 if steps are counted; None if
+    unknown.
+    """
     step = work_of_step(run, unit)
     if unit == "steps" or step is None:
         return step
@@ -76,7 +78,7 @@ class RunResult:
 
     @property
     def rate(self) -> float | None:
-        """Tokens or samples per second and GPU, or steps per second."""
+        """Tokens or samples per second and GPU, or steps per second; None if unknown."""
         if self.unit == "tokens":
             return self.summary.performance.tokens_per_second_per_gpu
         seconds = self.summary.performance.avg_step_time_seconds
@@ -84,7 +86,9 @@ class RunResult:
         return share / seconds if share and seconds else None
 
     def value(self, metric: str) -> float | None:
-        """A figure by the name of its metric, in the unit of its row; None if it is unknown."""
+        """Return the value of a metric, in the unit of its row in METRICS; None if it is
+        unknown.
+        """
         if metric in MemoryMetrics.__struct_fields__:
             return getattr(self.run.memory_metrics, metric, None)
         return getattr(self.summary.performance, metric, None)
@@ -104,9 +108,9 @@ class Caveat:
     """Something that a reader of the answer must know.
 
     Attributes:
-        code: what it is about, the same in all outputs; one of caveats.CODES.
+        code: its subject, the same in all outputs; one of caveats.CODES.
         severity: "warning" if it could change the decision, "info" if it couldn't.
-        notes: what it tells, of each system that it concerns.
+        notes: its text, in general with one note for each system that it concerns.
     """
 
     code: str
@@ -116,8 +120,8 @@ class Caveat:
 
 @dataclasses.dataclass(frozen=True)
 class MetricValue:
-    """A value of a system: mean, highest or lowest over so many runs (see over_runs), and their
-    range if several.
+    """A value of a system: the mean, highest or lowest over its runs (see over_runs), the number of
+    runs, and the range of their values; None for a single run.
     """
 
     value: float
@@ -132,10 +136,11 @@ class SystemResult(System):
 
     Attributes:
         values: by the name of the metric; unknown metrics are omitted.
-        value_notes: what bears on the values, each once.
-        run_notes: what else is known of the runs, each once.
-        findings: of the checks on the runs that count, each once.
-        order: how the runs follow their order, if they do.
+        value_notes: notes that affect the values, without duplicates.
+        run_notes: other notes on the runs, without duplicates.
+        findings: of the checks on the runs that count, without duplicates.
+        order: how the rates depend on the order of the runs; None if they don't, or if the runs
+            have no order.
     """
 
     runs: tuple[RunResult, ...]
@@ -144,7 +149,7 @@ class SystemResult(System):
     run_notes: tuple[Note, ...]
     findings: tuple[Finding, ...] = ()
     order: Order | None = None
-    # Two results of one system, such as those of other steps, are two.
+    # Results are compared by identity: one system may have several, such as over different steps.
     __eq__, __hash__ = object.__eq__, object.__hash__
 
     @functools.cached_property
@@ -157,11 +162,11 @@ class SystemResult(System):
 
     @property
     def segments(self) -> tuple[SegmentMetrics, ...]:
-        """The segments of a single run whose speed changes; of several runs, those that most of
-        them share; else none.
+        """The segments of the only run if its speed changes; of several runs, the segments that
+        most of them share; empty otherwise.
 
-        One disturbed run among several is a part of what varies. The same change in more than half
-        of the runs, and in two at least, is a property of the system.
+        A single disturbed run among several belongs to the variation between runs. The same change
+        in more than half of the runs, and in at least two, is a property of the system.
         """
         changed = []
         for result in self.valid_runs:
@@ -181,7 +186,7 @@ class SystemResult(System):
 
     @property
     def cause(self) -> str:
-        """What ended the first run that did not finish and says so; empty if none does."""
+        """What ended the first unfinished run that states a cause; empty if none does."""
         return next(
             filter(
                 None, (cause_of(result.run) for result in self.runs if not is_finished(result.run))
@@ -201,7 +206,7 @@ class SystemResult(System):
 
     @property
     def spread(self) -> float:
-        """How many times as fast as its slowest run the fastest one is; 1 for a single run."""
+        """The rate of the fastest run divided by that of the slowest one; 1 for a single run."""
         if self.speeds:
             return max(self.speeds) / min(self.speeds)
         return 1.0
@@ -217,8 +222,8 @@ class SystemResult(System):
 
     @property
     def is_one_session(self) -> bool:
-        """Whether one session measured all runs that count, in one configuration however much they
-        differ.
+        """Whether all runs that count were measured in one session; they have one configuration
+        then, however much they differ.
         """
         return (
             len({result.run.session or number for number, result in enumerate(self.valid_runs)})
@@ -243,12 +248,12 @@ class SystemResult(System):
 
     @functools.cached_property
     def valid_runs(self) -> tuple[RunResult, ...]:
-        """The runs that the figures are of."""
+        """The runs that count: the system's values are computed from them."""
         return tuple(result for result in self.runs if result.is_valid)
 
     @functools.cached_property
     def run(self) -> Run:
-        """The run that states most of its machine: it stands for the setup, which all runs of a
+        """The run that states most about its machine. It represents the setup, which all runs of a
         system share.
         """
         return max((result.run for result in self.valid_runs or self.runs), key=known_of_machine)
@@ -259,28 +264,32 @@ class SystemResult(System):
         return self.runs[0].unit
 
     def figure(self, metric: str) -> MetricValue | None:
-        """A figure with its range; the rate of the comparison for RATE. None if it is unknown."""
+        """Return a metric's value with its range; for RATE, the rate in the system's unit. None if
+        it is unknown.
+        """
         return self.values.get(RATES[self.unit] if metric == RATE else metric)
 
     def value(self, metric: str) -> float | None:
-        """A figure's value, as figure() chooses it; None if it is unknown."""
+        """Return the value that figure() returns, without its range; None if it is unknown."""
         if figure := self.figure(metric):
             return figure.value
         return None
 
 
 _ENDED = {"failed": "failed", "incomplete": "is incomplete"}
-"""What is said of the status of a run without step times."""
+"""Words for the status of a run without step times."""
 
 LONGEST_REASON = 120
-"""Characters of what ended a run without step times."""
+"""Most characters of the reason why a run without step times ended."""
 
 SAME_PLACE = 10
-"""Records by which the place of a change may differ between runs in which it is the same."""
+"""Number of records by which the place of a change may differ between two runs and still be the
+same change.
+"""
 
 
 def _changes_alike(one: RunResult, other: RunResult) -> bool:
-    """Whether the speed of two runs changes as often, and at the same places."""
+    """Return whether the speeds of two runs change equally often and at the same places."""
     before = one.summary.segments[1:]
     after = other.summary.segments[1:]
     if len(before) != len(after):
@@ -293,7 +302,9 @@ def _changes_alike(one: RunResult, other: RunResult) -> bool:
 
 
 def _averaged(segments: Sequence[SegmentMetrics]) -> SegmentMetrics:
-    """Return the first of several runs' segments with the geometric mean of their speeds."""
+    """Return one segment for the same segment of several runs: the first run's, with the geometric
+    means of step time and speed.
+    """
     if len(segments) == 1:
         return segments[0]
     rates = []
@@ -329,17 +340,18 @@ class Ratio:
 
     Attributes:
         value: the system's rate over the baseline's, each the geometric mean over its runs.
-        low, high: bounds of its 95 % confidence interval; None with a single run of each, or one
-            and two.
-        method: how they were found: see intervals.Difference.
-        minimum_detectable_effect: relative difference that so many runs detect with 80 % power.
-        runs_needed: runs of each that would confirm the difference; None if it is significant, or
-            if no number up to a hundred would.
-        segments: one for each pair of segments, if a system's speed changes
-            (SystemResult.segments). Of many pairs the least and the largest.
-        is_too_wide: whether it has no interval because that would be wider than intervals.WIDEST.
-        unresolved: without an interval, the relative difference up to which the clocks of both logs
-            can't tell it from none; 0 beyond that.
+        low, high: bounds of its 95 % confidence interval; None with a single run of each, or with
+            one and two.
+        method: how the bounds were computed, see intervals.Difference; None without bounds.
+        minimum_detectable_effect: relative difference that this number of runs detects with 80 %
+            power; None if unknown.
+        runs_needed: runs of each system that would confirm the difference; None if it is
+            significant, or if no number up to a hundred would.
+        segments: the ratio of each pair of segments, if a system's speed changes
+            (SystemResult.segments); of many pairs, the smallest and the largest ratio.
+        is_too_wide: whether the interval is omitted because it is wider than intervals.WIDEST.
+        unresolved: without an interval, the relative difference that the coarse clocks of the logs
+            can't distinguish from none, if the ratio is within it; else 0.
     """
 
     value: float
@@ -354,8 +366,8 @@ class Ratio:
 
     @property
     def bounds(self) -> Bounds:
-        """The least and most that it may be: its interval; without one by its segments; else twice
-        the value.
+        """The least and the greatest value that it may have: the interval; without one, the
+        smallest and the largest ratio of segments; else the value twice.
         """
         if self.low is not None and self.high is not None:
             return self.low, self.high
@@ -363,7 +375,7 @@ class Ratio:
 
     @property
     def estimates(self) -> list[float]:
-        """The ratio of each pair of segments without an interval; else the ratio."""
+        """The ratios of the pairs of segments if there is no interval; else the ratio itself."""
         return [segment.value for segment in self.segments if self.low is None] or [self.value]
 
     @property
@@ -413,14 +425,14 @@ class Pair:
 
     @property
     def is_unsettled(self) -> bool:
-        """Whether the ratio says nothing: a run is too short to have a steady speed, or few runs
-        differ too much.
+        """Whether the ratio can't be relied on: a run is too short to have a steady speed, or too
+        few runs differ too much.
         """
         return self.is_short or self.lacks is not None
 
     @property
     def lacks(self) -> Literal["steps", "runs"] | None:
-        """What there is too little of if the interval would be too wide to say anything; else
+        """What more is needed if the interval is too wide to be useful: steps or runs; else
         None.
         """
         too_wide = self.ratio is not None and self.ratio.is_too_wide
@@ -432,7 +444,7 @@ class Pair:
 
     @property
     def steps(self) -> tuple[int, int]:
-        """The least and the most steps of a run that counts."""
+        """The smallest and the largest number of steps of the runs that count."""
         runs = (*self.system.valid_runs, *self.baseline.valid_runs)
         return min(counts := [result.summary.performance.total_steps or 0 for result in runs]), max(
             counts
@@ -440,21 +452,23 @@ class Pair:
 
     @property
     def faster(self) -> SystemResult:
-        """The faster one of two that are compared; else the system."""
+        """The faster system; the system, not the baseline, if there is no ratio."""
         if self.ratio is not None and self.ratio.value < 1:
             return self.baseline
         return self.system
 
     @property
     def slower(self) -> SystemResult:
-        """The slower one of two that are compared; else the baseline."""
+        """The slower system; the baseline if there is no ratio."""
         if self.faster is self.baseline:
             return self.system
         return self.baseline
 
     @property
     def speedup(self) -> Ratio | None:
-        """The faster one's rate over the slower one's, 1 or more: what money depends on."""
+        """The faster system's rate over the slower one's, 1 or more; None if they can't be
+        compared.
+        """
         if self.ratio is not None and self.ratio.value < 1:
             return self.ratio.inverted()
         return self.ratio
@@ -485,11 +499,12 @@ class Group:
 
     Attributes:
         systems: the fastest first; those that are not compared last.
-        baseline: what the others are compared with: the one that was asked for, else the fastest of
-            another vendor than the fastest system's, else the second fastest.
-        pairs: one for each system but the baseline, in their order.
-        leaders: the pair of the fastest system; if that is the baseline, of the fastest of another
-            vendor, or of the second fastest. None if none are compared.
+        baseline: the system that the others are compared with: the one that the user named, else
+            the fastest of another vendor than the fastest system's, else the second fastest.
+        pairs: one for each system except the baseline, in their order.
+        leaders: the pair that the headline is about: that of the fastest system; if this is the
+            baseline, that of the fastest system of another vendor, or of the second fastest one.
+            None if none are compared.
         caveats: what could overturn the answer, or should be known with it, by its effect on the
             decision.
         runner_up: the fastest system compared with the second fastest one; None if that is the
@@ -539,11 +554,12 @@ class Comparison:
     """What the results say, model by model.
 
     Attributes:
-        shared: what all systems have in common of what a system is: GPU, label, framework, stack,
-            scale.
-        notes: about the results as a whole: what was skipped, counted once, or kept apart.
-        files: what it rests on.
-        system_names: each once, in the order of the files: prices without a name are in this order.
+        shared: texts of the parts (GPU, label, framework, stack, scale) that all systems have in
+            common.
+        notes: about the results as a whole: what was skipped, counted only once, or split.
+        files: the files that were compared.
+        system_names: names without duplicates, in the order of the files; prices without a name are
+            in this order.
         mode: "same" if every difference of configuration is rejected.
         prices: by the name of a system; systems without a price are omitted.
         options: what the user knows and the results don't say.

@@ -1,5 +1,5 @@
-"""Caveats of what systems are set to: precision, sources of values, timers, batches, tuning, and
-what differs.
+"""Caveats about the settings of systems: precision, sources of values, timers, batches, tuning, and
+differences.
 """
 
 from __future__ import annotations
@@ -29,33 +29,43 @@ TIME_NOTES = (
 """Codes of notes on how a log's time was read."""
 
 LONGEST_CLAUSE = 44
+"""Most characters of the scope of a step timer."""
+
 LONGEST_VALUE = 60
+"""Most characters of a value of a setting."""
+
 LONGEST_LIST, LONGEST_NOTE = 78, 48
-MOST_VALUES = 4
-"""Characters of a setting's value, of a warning's settings, and of a note's (each one line of a
-screen), which has values only where they are short; values of a setting.
+"""Most characters of the settings that differ, in a warning and in a caveat of severity info: each
+is one line of a screen. The latter has values only where they are short.
 """
+
+MOST_VALUES = 4
+"""Most values of one setting."""
 
 SCOPES = {
     "data wait": "whole step with data wait",
     "one batch from its start hook to its end hook": "batch without data wait",
 }
-"""Short names of scopes whose first clause doesn't tell them apart."""
+"""Names of step timer scopes by the first clause of their descriptions, where that clause is
+unclear.
+"""
 
 _ELSEWHERE = ("global batch", "step timer scope", "clock")
 """Settings that have a caveat of their own if they matter."""
 
 
 def some_names(names: Sequence[str], systems: int) -> str:
-    """Return names for one line: one or two; of more, how many of so many systems they are."""
+    """Return names for one line: one or two names; of more, only their number, such as "3 of 5
+    systems".
+    """
     if len(names) < 3:
         return join_names(names)
     return f"{len(names)} of {systems} systems"
 
 
 def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
-    """Yield what is unlike or uncertain in the settings of systems that are compared in these
-    pairs.
+    """Yield caveats on what differs or is uncertain in the settings of systems that are compared in
+    these pairs.
     """
     yield from _of_precisions(systems)
     named = []
@@ -99,11 +109,15 @@ _GUESSES = (
     ("model-source", "model-guessed", "model-from-directory"),
     ("gpu-source", "gpu-guessed", "from-names"),
 )
-"""Codes of caveats on what is concluded from names, of their notes, and of a run's note on it."""
+"""Values that are guessed from names: the code of the caveat, that of its note, and that of the
+note on a run.
+"""
 
 
 def _of_precisions(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
-    """Yield what is unknown of precisions, how they differ, and which the log doesn't state."""
+    """Yield caveats on precisions that are unknown, that differ, or that only a description of the
+    system states.
+    """
     unknown = []
     known: dict[str, None] = {}
     described: dict[str, None] = {}
@@ -133,7 +147,7 @@ def _of_precisions(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
-    """Yield what step times cover, and work of a step that differs."""
+    """Yield caveats on what step times cover, and on steps that differ in work."""
     if any(system.unit == "steps" for system in systems):
         sized = all(system.run.tokens_per_step for system in systems)
         lacking = "neither a model nor the tokens of a step"
@@ -141,7 +155,7 @@ def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
             lacking = "no model"
         note = Note("steps-compared", {"lacking": lacking})
         yield Caveat("steps-compared", "warning", (note,))
-    # Of what was measured by the wall time of training the step timer says nothing.
+    # The scope of the step timer doesn't matter where the wall time of training is the clock.
     scopes: dict[str, None] = {}
     batches: dict[str, None] = {}
     is_emulated = False
@@ -175,8 +189,8 @@ def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def _of_tuning(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
-    """Yield how much each system was tuned, if any was; settings of another device are no tuning of
-    this one.
+    """Yield a caveat on how much each system was tuned, if any was. Settings that were tuned on
+    another device don't count as tuning.
     """
     efforts = {}
     trials = {}
@@ -212,15 +226,14 @@ def _brief(covers: str) -> str:
 
 
 def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Iterator[Caveat]:
-    """Yield what differs: a warning of what can explain the result, and a note of the rest.
+    """Yield a warning on the differences that can explain the result, and a note on the others.
 
-    Values are in the order of the systems, the fastest first, as in the table below which they
-    stand.
+    Values are in the order of the systems, the fastest first, as in the table above them.
     """
     places = {system: place for place, system in enumerate(systems)}
     explaining: dict[str, dict[int, str]] = {}
     others: dict[str, dict[int, str]] = {}
-    # Which settings differ first depends on the baseline.
+    # The settings have a fixed order: the order in which pairs differ depends on the baseline.
     order = {setting.title: place for place, setting in enumerate(LEDGER)}
     entries = []
     for pair in pairs:
@@ -230,7 +243,8 @@ def _of_config_diffs(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> 
         before, after = (value or "unknown" for value in entry.values)
         if entry.title in _ELSEWHERE or (entry.title in NOT_CONFIGURED and not entry.explains):
             continue
-        # Another precision has a caveat of its own; another recipe of one precision hasn't.
+        # A different precision has its own caveat; a different recipe of the same precision
+        # doesn't.
         if entry.title == "precision" and before.split(" (")[0] != after.split(" (")[0]:
             continue
         title = entry.title
@@ -272,7 +286,7 @@ def shown_settings(note: Note) -> set[str]:
 
 
 def _of_compiling(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
-    """Yield how long compiling took, where runs say it."""
+    """Yield a caveat on how long compiling took, if runs state it."""
     times = []
     for system in systems:
         for result in system.valid_runs:
@@ -286,16 +300,16 @@ def _of_compiling(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 
 
 def _versus(values: dict[int, str]) -> str:
-    """Return the values of systems, by their places, in this order and each once."""
+    """Return the different values of systems, given by the systems' places, in this order."""
     different = list(dict.fromkeys(values[place] for place in sorted(values)))
     return " vs ".join(different[:MOST_VALUES])
 
 
 def _apart(first: str, second: str) -> tuple[str, str]:
-    """Return the parts of two lists that the other one lacks; the whole if one has no part of its
-    own.
+    """Return the parts of each of two comma-separated lists that the other one lacks; both lists in
+    full if one of them has no such part.
     """
-    # What stands in brackets is no part of its own.
+    # A comma in parentheses separates no parts.
     one = re.split(r", (?![^(]*\))", first)
     other = re.split(r", (?![^(]*\))", second)
     own = ", ".join(part for part in one if part not in other)
@@ -306,8 +320,8 @@ def _apart(first: str, second: str) -> tuple[str, str]:
 
 
 def _listed(code: str, texts: Sequence[str], by: str, longest: int, titles: Sequence[str]) -> Note:
-    """Return a note with as many texts as fit, and the titles of the others; `shown` are those of
-    the first.
+    """Return a note with as many texts as fit into `longest` characters, and the titles of the
+    others. Its field `shown` has the titles of the texts.
     """
     shown = list(texts[:1])
     for text in texts[1:]:

@@ -16,20 +16,22 @@ from tprimat.compare.result import RATE as RATE
 from tprimat.compare.result import Ratio, RunResult, SegmentRatio, SystemResult
 
 PAIRS = 4
-"""Pairs of segments that are listed one by one; of more, the least and the largest ratio."""
+"""Most pairs of segments that are all listed; of more, only the smallest and the largest ratio
+are.
+"""
 
 PAIRED_ROUNDS = 4
-"""From so many rounds of one session on, the rounds are compared in pairs."""
+"""Fewest rounds of one session that are compared in pairs."""
 
 
 def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     """Return how many times as fast as the baseline a system is; None if a rate is missing.
 
-    The ratio is of the systems' rates (figures.over_runs), its interval of the geometric means of
-    the runs. Change points and drift never take its interval away: they are part of what varies
-    from run to run. A run that is still starting up does: its doubt is no variation. So does an
-    interval that is too wide to say anything: one that excludes that both are equally fast says
-    that.
+    The ratio is that of the systems' rates (figures.over_runs); its interval is that of the ratio
+    of the runs' geometric means. Change points and drift don't remove the interval: they are part
+    of what varies from run to run. There is no interval if a run is still starting up, since that
+    error isn't random; nor if the interval is too wide to be useful and includes 1. However wide,
+    an interval that excludes 1 shows which system is faster.
     """
     if not system.speeds or not baseline.speeds:
         return None
@@ -39,11 +41,13 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
     segments = _by_segment(baseline, system)
     found = difference(system.valid_runs, baseline.valid_runs)
     if found is None:
-        off = []
-        for side in (system, baseline):
-            off.append(max((result.summary.coarseness for result in side.valid_runs), default=0.0))
-        # Only of a log whose own clock is another one it isn't known.
-        settled = sum(off) if all(off) else 2 * max(off)
+        errors = []
+        for each in (system, baseline):
+            errors.append(
+                max((result.summary.coarseness for result in each.valid_runs), default=0.0)
+            )
+        # It is unknown only for a log that is timed on another clock than its own.
+        settled = sum(errors) if all(errors) else 2 * max(errors)
         return Ratio(
             value,
             None,
@@ -65,8 +69,8 @@ def ratio(baseline: SystemResult, system: SystemResult) -> Ratio | None:
 
 
 def interval(found: Difference) -> Bounds | None:
-    """Return the bounds of a ratio, given the difference of logarithms; None if they are too wide
-    to say anything.
+    """Return the bounds of a ratio, given the difference of logarithms; None if they include 1 and
+    are too wide to be useful.
     """
     low, high = map(math.exp, found.interval())
     if low <= 1 <= high and intervals.is_too_wide(math.log(high / low)):
@@ -75,7 +79,7 @@ def interval(found: Difference) -> Bounds | None:
 
 
 def speed(system: SystemResult) -> float:
-    """Return the rate of a system, at least one of whose runs has one."""
+    """Return the rate of a system; at least one of its runs must have one."""
     return system.value(RATE) or statistics.geometric_mean(system.speeds)
 
 
@@ -88,9 +92,9 @@ def difference(
     """Return the difference of a metric of two systems' runs, by default of its logarithm; None
     with too few runs.
 
-    Welch's t decides; with four or more rounds of one session, in which the two took turns in being
-    first, the paired differences of the rounds do: drift over time then affects both systems
-    equally.
+    By default this is Welch's t-test. With PAIRED_ROUNDS or more rounds of one session, in which
+    the two systems alternated in being first, it is the paired t-test of the rounds: drift over
+    time then affects both systems equally.
     """
     rounds = _rounds(system, baseline)
     if len(rounds) >= PAIRED_ROUNDS:
@@ -114,8 +118,8 @@ def difference(
 
 
 def within(*systems: Sequence[RunResult]) -> float:
-    """Return half the interval within the only run of one of two systems, of the logarithm of its
-    rate; else 0.
+    """Return half the width of the interval within the only run of a system, of the logarithm of
+    its rate: the largest one, or 0 if each system has several runs or it is unknown.
     """
     single = []
     for results in systems:
@@ -127,8 +131,8 @@ def within(*systems: Sequence[RunResult]) -> float:
 def values(
     results: Sequence[RunResult], metric: str, transform: Callable[[float], float] = float
 ) -> list[float]:
-    """Return a metric of each run that has one, transformed; if that is the logarithm, of those
-    above zero.
+    """Return the transformed values of a metric, of the runs that have it; values that aren't above
+    zero are left out if the transform is the logarithm.
     """
     known = (result.rate if metric == RATE else result.value(metric) for result in results)
     transformed = []
@@ -141,10 +145,8 @@ def values(
 def _rounds(
     system: Sequence[RunResult], baseline: Sequence[RunResult]
 ) -> list[tuple[RunResult, RunResult]]:
-    """Return the runs of each round of a session that measured all runs of both, the two in
-    alternating order.
-
-    None unless every run belongs to that session.
+    """Return the pair of runs of each round of a session, if it measured all runs of both systems
+    and they alternated in being first; empty otherwise.
     """
     sessions = {result.run.session for result in (*system, *baseline)}
     if len(sessions) != 1 or sessions == {None} or len(system) != len(baseline):
@@ -177,15 +179,15 @@ def steps(segment: SegmentMetrics) -> str:
 
 
 def _by_segment(baseline: SystemResult, system: SystemResult) -> tuple[SegmentRatio, ...]:
-    """Return the ratio of each segment of one system to each of the other; none if neither changes
-    its speed.
+    """Return the ratio of each segment of the system to each of the baseline; empty if the speed of
+    neither changes.
     """
     if not system.segments and not baseline.segments:
         return ()
     found = []
     for system_steps, rate in _segment_speeds(system):
-        for baseline_steps, of_baseline in _segment_speeds(baseline):
-            found.append(SegmentRatio(rate / of_baseline, system_steps, baseline_steps))
+        for baseline_steps, baseline_rate in _segment_speeds(baseline):
+            found.append(SegmentRatio(rate / baseline_rate, system_steps, baseline_steps))
     if len(found) > PAIRS:
         found.sort(key=lambda segment: segment.value)
         found = [found[0], found[-1]]
@@ -193,7 +195,9 @@ def _by_segment(baseline: SystemResult, system: SystemResult) -> tuple[SegmentRa
 
 
 def _segment_speeds(system: SystemResult) -> list[tuple[str | None, float]]:
-    """Return steps and rate of each segment; one entry without steps for a system of one speed."""
+    """Return steps and rate of each segment; a system whose speed doesn't change has one entry,
+    whose steps are None.
+    """
     known: list[tuple[str | None, float]] = []
     for segment in system.segments:
         if segment.tokens_per_second_per_gpu is not None and system.unit == "tokens":
@@ -202,8 +206,8 @@ def _segment_speeds(system: SystemResult) -> list[tuple[str | None, float]]:
 
 
 def kind_of_device(systems: Sequence[SystemResult]) -> str:
-    """Return what a rate is of and a system has one or several of: a GPU, a process on a CPU, or a
-    device of either.
+    """Return the word for what the systems' rates are divided by: "GPU"; "process" if all ran on
+    CPUs; "device" if some did.
     """
     on_cpu = {system.run.platform == "cpu" for system in systems}
     if True not in on_cpu:

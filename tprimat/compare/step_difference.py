@@ -29,7 +29,9 @@ Limit = Literal[
 _CAUSES: tuple[Limit, ...] = ("idle_host_launch", "idle_data", "idle_synchronisation", "idle_other")
 
 LIMITING_SHARE = 0.5
-"""Share of the step from which idle time or communication, not a kernel, is what limits it."""
+"""Share of the step from which idle time or communication, rather than GPU work, is its limiting
+factor.
+"""
 
 UNEQUAL = 2 * products.UNKNOWN_SHARE
 """From this relative difference of the matrix products' FLOPs on, two traces don't do the same
@@ -37,23 +39,25 @@ work.
 """
 
 HOST_SHARE = 0.8
-"""Share of the step from which idle time in both traces makes a comparison one of hosts."""
+"""Share of the step: if the GPU is idle for at least this share in both traces, hosts are compared
+rather than GPUs.
+"""
 
 UNIFORM, LARGE = 0.25, 0.02
-"""How far, relative to the mean change, those of kinds of computation with this share of the step
-may differ.
+"""How far the change of one part of the computation may differ from the mean change, relative to
+it, if all computation is uniformly slower; and share of the step from which a part is considered.
 """
 
 PRESENT, ABSENT = 0.05, 0.1
-"""Share of the computation from which a kind is part of a model, and share of that below which
-another has none.
+"""Share of the computation from which a model has a kind of part; and the fraction of that share
+below which the other model doesn't have it.
 """
 
 
 _VENDORS = re.compile(
     r"(?<![a-z])(cudnn|miopen|mkldnn|thnn)_(?=conv)|(?<=_)(flash|efficient|cudnn|fused)_(?=attention)"
 )
-"""What tells one vendor's operator from another's that does the same, such as
+"""The vendor's part in the names of equivalent operators, such as miopen_ in
 aten::miopen_convolution.
 """
 
@@ -63,9 +67,10 @@ class Traced:
     """One of the two systems, with its trace.
 
     Attributes:
-        name: what reports call it.
-        gpu: its row; None if it is unknown.
-        ranks: of the training, of which the trace may be one; None if it is unknown.
+        name: the name in reports.
+        gpu: its row in the catalog; None if it is unknown.
+        ranks: number of ranks of the training, of which the trace may cover only one; None if it is
+            unknown.
     """
 
     name: str
@@ -75,7 +80,7 @@ class Traced:
 
     @property
     def seconds(self) -> float:
-        """The mean step."""
+        """The mean step time, s."""
         return statistics.fmean([step.seconds for step in self.trace.steps])
 
     @property
@@ -90,7 +95,7 @@ class Traced:
 
     @property
     def shares(self) -> dict[str, float]:
-        """The shares of the parts in the computation."""
+        """The share of each part of the computation in the whole computation."""
         parts = {}
         for part, value in mean_parts(self.trace.steps).items():
             if part in COMPUTATION:
@@ -100,7 +105,7 @@ class Traced:
     @property
     def limit(self) -> Limit:
         """What limits the step: the largest cause of idle time, or communication, if either takes
-        half of it.
+        LIMITING_SHARE of the step; else GPU work.
         """
         parts = mean_parts(self.trace.steps)
         whole = sums(parts)
@@ -132,10 +137,11 @@ class Operator:
     """An operator on inputs of one shape, in both traces.
 
     Attributes:
-        name: such as aten::mm; of GPU work without one, its kernel.
+        name: such as aten::mm; the name of the kernel for GPU work without an operator.
         shapes: of its inputs; empty if they are unknown.
         before, after: its GPU work in each trace, the longest first; empty if it has none there.
-        product: what it multiplies, if it is a matrix product of known size.
+        product: the matrix product that it computes; None if it computes none, or one of unknown
+            size.
     """
 
     name: str
@@ -146,7 +152,7 @@ class Operator:
 
     @property
     def seconds(self) -> Bounds:
-        """Its share of the step in each trace."""
+        """The seconds that it adds to the step in each trace."""
         before = sum(work.exposed_seconds for work in self.before)
         after = sum(work.exposed_seconds for work in self.after)
         return before, after
@@ -173,7 +179,7 @@ class Bar:
         before, after: mean seconds in each trace.
         interval: 95 % interval of the difference over steps, or ranks; None with a single step or
             rank.
-        operators: behind it, those that differ most first.
+        operators: the operators that the part consists of, those that differ most first.
     """
 
     part: str
@@ -184,7 +190,7 @@ class Bar:
 
     @property
     def delta(self) -> float:
-        """Seconds by which the second takes longer."""
+        """Seconds by which it takes longer in the second trace."""
         return self.after - self.before
 
 
@@ -193,7 +199,8 @@ class Explanation:
     """The difference of two mean step times.
 
     Attributes:
-        bars: sorted by the size of their difference; their differences add up to that of the steps.
+        bars: the largest difference first; their differences add up to that of the step times.
+        interval: 95 % interval of the difference, s; None with a single step or rank.
         products: FLOPs of all matrix products per step in each trace; None if sizes are missing.
     """
 
@@ -225,11 +232,11 @@ class Explanation:
 
     @property
     def other_kind(self) -> tuple[str, tuple[float, float]] | None:
-        """A part that only one of the models has, with its shares of the computation in both
-        traces; else None.
+        """A kind of part that only one of the models has, with its shares of the computation in
+        both traces; None if there is none.
 
-        What no rule recognizes may be that part too. Products of known and equal size are the same
-        work.
+        Unrecognized computation may belong to that kind, so it counts for the smaller share. If the
+        sizes of all matrix products are known, unequal_work decides instead.
         """
         if None not in self.products:
             return None
@@ -248,8 +255,8 @@ class Explanation:
 
     @property
     def uniform(self) -> float | None:
-        """By which factor all computation takes longer in the second trace, where it is one on the
-        same GPU.
+        """The factor by which all computation takes longer in the second trace, if it is about the
+        same for all parts and the GPUs are equal; else None.
         """
         large = []
         for bar in self.bars:
@@ -276,9 +283,9 @@ class Explanation:
     def first_look(self) -> Bar | None:
         """The part to look at first.
 
-        That is the idle time or communication that limits a step. If GPU work limits both, it is
-        the computation in which the slower of the two loses most; if it loses none, the part that
-        differs most.
+        That is the idle time or communication that limits a step, the slower system's first. If GPU
+        work limits both steps, it is the part in which the slower system loses most time; if it
+        loses none, the part that differs most. None if there is no such part.
         """
         slower, limit = (1, self.limits[1]) if self.delta >= 0 else (0, self.limits[0])
         for each in (limit, *self.limits):
@@ -297,8 +304,8 @@ class Explanation:
 
 
 def traced(run: Run, name: str) -> Traced | None:
-    """Return a run with a trace as one of the two; None without one, and if its steps take no time:
-    it is damaged.
+    """Return a run's trace as one of the two to compare; None if the run has none, or if its steps
+    take no time, since it is damaged then.
     """
     if run.trace is None or sum(step.seconds for step in run.trace.steps) < SHORTEST_STEP * (
         len(run.trace.steps) or 1
@@ -336,10 +343,10 @@ def is_limited(part: str, limit: Limit) -> bool:
 
 
 def _by_unit(steps: Sequence[TracedStep], part: str | None = None) -> list[float]:
-    """Return a part, or the whole, of each step as the mean over its ranks; of a single step, of
-    each rank.
+    """Return the seconds of a part (None: of the whole step) for each step, as the mean over its
+    ranks; if there is a single step, for each rank.
 
-    The ranks of a step wait for each other, so that they are no independent values.
+    The ranks of a step wait for each other, so they aren't independent values.
     """
     by_step: dict[object, list[float]] = {}
     single = len({step.name for step in steps}) == 1
@@ -371,7 +378,7 @@ def _operators(
                 found.setdefault(key, ([], []))[index].append(work)
     operators = []
     for (name, shapes), both in found.items():
-        # If the traces call it differently, its name is without the vendor's part.
+        # If its names in the traces differ, the name without the vendor's part is used.
         names = {work.operator or work.kernel for work in (*both[0], *both[1])}
         first = (both[0] or both[1])[0]
         product = products.product_of(first.operator, shapes, first.types)

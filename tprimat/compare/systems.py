@@ -1,4 +1,4 @@
-"""Systems of a comparison: which runs each holds, its name, and the settings in which they differ.
+"""Systems of a comparison: which runs each has, its name, and the settings in which they differ.
 
 A system is GPU, count, framework, stack, scale and label, in one setup on one kind of machine: runs
 whose batch, precision, software or power cap differ are systems of their own, so that they are
@@ -26,16 +26,20 @@ FiledRun = tuple[Run, str]
 """A run, and the name of its file."""
 
 LONGEST_PART = 120
-"""Characters of one part of a system's name; longer device names and labels are cut."""
+"""Most characters of one part of a system's name; longer device names and labels are cut."""
 
 TELLING_RECORDS = 20
-"""Two runs may have fewer equal step times by chance, rounded as they are printed."""
+"""Number of different step times that identify a run. Fewer may be equal in two runs by chance,
+since logs round them.
+"""
 
 TELLING = None
-"""What the identity of a measurement ends with if no other has it by chance."""
+"""The last item of the identity of a measurement, if no other measurement has the same identity by
+chance.
+"""
 
 LEAST_DIFFERENT = 3
-"""Different step times without which equal ones, such as a second each, identify nothing, unless
+"""Number of different step times below which they identify no run (all may be 1 s), unless the
 losses do.
 """
 
@@ -49,12 +53,14 @@ _MACHINE = tuple(
     for row in LEDGER
     if row.optional and row.field.rpartition(".")[0] in ("environment", "energy_metrics")
 )
-"""Settings of a machine that can explain a result, but for environment variables, which caveats.py
-names.
+"""Settings of a machine that can explain a result, except environment variables, which have a
+caveat in caveats.py.
 """
 
 _VERSIONS = (r"\d+\.\d+", r"\d[^+\s]*", r"\d.*")
-"""How much of a version a name has, the shortest first: 2.6, 2.6.0a0, 2.6.0a0+gitfc899bf."""
+"""Patterns for the part of a version that a name contains, the shortest first: 2.6, 2.6.0a0,
+2.6.0a0+gitfc899bf.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,10 +68,13 @@ class System:
     """A system under test: hardware and software in one configuration.
 
     Attributes:
-        gpu: the device as the driver names it; the processor on a CPU; None if unknown.
-        count: devices that trained.
-        name: short: only what tells it from the other systems of its model. Unique within a model.
-        parts: what is known of what it is, as text; of the GPU the short name.
+        gpu: the device as the driver names it; the name of the CPU if that trained; None if
+            unknown.
+        count: number of devices that trained; None if unknown.
+        name: a short name with only what distinguishes it from the other systems of its model;
+            unique within a model.
+        parts: texts of what is known of its identity: GPU (by its short name), label, framework,
+            stack, scale and precision.
     """
 
     gpu: str | None
@@ -76,13 +85,15 @@ class System:
 
     @property
     def full_name(self) -> str:
-        """All that is known of what it is."""
+        """All known parts, with the GPU's name in full."""
         name = self.gpu and _counted(self.gpu, self.count, short_device)
         return " · ".join((name, *self.parts[1:]) if name else self.parts)
 
 
 def device(run: Run) -> str | None:
-    """What trained: the GPU's name, or the processor's if there is none."""
+    """Return the name of the device that trained: the GPU's, or the CPU's on the platform cpu; None
+    if unknown.
+    """
     name = run.gpu_info.device_name or (run.environment.cpu if run.platform == "cpu" else None)
     if name:
         return plain(name, LONGEST_PART) or None
@@ -90,13 +101,13 @@ def device(run: Run) -> str | None:
 
 
 def short_device(name: str) -> str:
-    """A device's name without its maker and trade marks: H100 80GB HBM3."""
+    """Return a device's name without its maker and trademarks: H100 80GB HBM3."""
     return " ".join(_TRADE_WORDS.sub(" ", name).split()) or name
 
 
 def device_name(name: str) -> str:
-    """Return what names a device if no other is near: a GPU's short name in the catalog, such as
-    H100.
+    """Return the shortest name of a device: a GPU's short name in the catalog, such as H100; the
+    name without its maker if the catalog lacks it.
     """
     gpu = gpus.match(GpuInfo(device_name=name)).gpu
     if gpu:
@@ -105,7 +116,7 @@ def device_name(name: str) -> str:
 
 
 def same_system(run: Run) -> tuple[object, ...]:
-    """What two runs share when they are runs of one system."""
+    """Return the key that is equal for all runs of one system."""
     return (device(run), setup_key(run), *sorted(variant(run).items()))
 
 
@@ -113,7 +124,7 @@ def parted(entries: Sequence[FiledRun]) -> list[list[FiledRun]]:
     """Split the runs of one setup, each with its file, by the settings of their machines that can
     explain a result.
 
-    If two runs differ in a setting, those that don't state it are a part of their own.
+    If runs differ in a setting, those that don't state it become a separate part.
     """
     keys: list[tuple[str | None, ...]] = [()] * len(entries)
     for row in _MACHINE:
@@ -131,7 +142,7 @@ def parted(entries: Sequence[FiledRun]) -> list[list[FiledRun]]:
 
 
 def known_of_machine(run: Run) -> int:
-    """Return how much a run states of what parted() parts runs by."""
+    """Return how many of the machine's settings, by which parted() splits runs, a run states."""
     return sum(own_value(row, run) is not None for row in _MACHINE)
 
 
@@ -139,10 +150,10 @@ def measurement(run: Run) -> tuple[object, ...]:
     """Return the identity of a measurement: two runs with the same one are copies, whatever else
     their files say.
 
-    Step times up to the 20th different one identify a run, also one that was read while it was
-    written: then the identity is their hash and TELLING. Fewer may be equal by chance, since logs
-    round them: then losses, session, round and, if there are few records or all are alike, the
-    timestamp belong to it.
+    The step times until more than TELLING_RECORDS of them differ identify a run, even if its log
+    was read before it was complete: the identity is their hash and TELLING. Fewer may be equal by
+    chance, since logs round them: then the identity includes losses, session, round and, if there
+    are few records or all are alike, the timestamp.
     """
     different: set[float | None] = {None}
     for place, time in enumerate(run.step_times, 1):
@@ -159,8 +170,8 @@ def measurement(run: Run) -> tuple[object, ...]:
 
 
 def occasion(run: Run) -> tuple[object, ...] | None:
-    """Return what no other run has, whatever its step times: start, timeline and losses; None if
-    unknown.
+    """Return what identifies a run whatever its step times: start, timeline and losses; None if
+    start or timeline is unknown.
     """
     own = run.timestamp, run.timeline, hash(tuple(run.loss_values)), run.session, run.round
     if all(own[:2]):
@@ -169,18 +180,16 @@ def occasion(run: Run) -> tuple[object, ...] | None:
 
 
 def are_disjoint(parts: Sequence[Collection[object]]) -> bool:
-    """Return whether nothing is in two of several collections, each of which has everything
-    once.
-    """
+    """Return whether no item is in two of several collections; each must have no duplicates."""
     return sum(map(len, parts)) == len(set().union(*parts))
 
 
 def called(groups: Sequence[Sequence[tuple[str, int]]]) -> list[str]:
-    """Return what groups of runs are called in which nothing known differs, by the file and the
-    number of each run.
+    """Return names of groups of runs whose settings don't differ, from the file of each run and its
+    number in that file.
 
-    That is the directory or the file of each, such as `old` and `new`; runs of one file by their
-    numbers in it.
+    A name is the directory or file of a group, such as `old` and `new`; if all runs are in one
+    file, it has their numbers.
     """
     files = [list(dict.fromkeys(file for file, _ in group)) for group in groups]
     folders = []
@@ -199,7 +208,7 @@ def called(groups: Sequence[Sequence[tuple[str, int]]]) -> list[str]:
 
 
 def _numbered(runs: Sequence[int]) -> str:
-    """Return rising numbers of runs as a name: run 2, group of runs 1–3, group of runs 1, 3."""
+    """Return increasing numbers of runs as a name: run 2, group of runs 1–3, group of runs 1, 3."""
     if len(runs) == 1:
         return f"run {runs[0]}"
     if runs[-1] - runs[0] == len(runs) - 1:
@@ -208,13 +217,13 @@ def _numbered(runs: Sequence[int]) -> str:
 
 
 def name_systems(models: Mapping[str | None, Sequence[Run]]) -> dict[str | None, list[System]]:
-    """Return the systems of each model, with the shortest names that distinguish them; one run of
-    each is given.
+    """Return the systems of each model, with the shortest names that distinguish them. `models` has
+    one run of each system.
 
-    The GPU is in all names if it differs in any model, and so is a label. A name has other parts
-    only if another system of its model would fit it without them; but if a setting that can explain
-    a result distinguishes systems, all such settings that differ are in their names. Configurations
-    that differ in nothing that has a title are numbered.
+    The GPU is in all names if it differs anywhere, and so is the label. A name has other parts only
+    if it would be that of another system of its model without them; but if a setting that can
+    explain a result distinguishes systems, all such settings that differ are in their names.
+    Configurations that no part distinguishes are numbered.
     """
     runs = [run for group in models.values() for run in group]
     always = []
@@ -233,7 +242,7 @@ def _systems(runs: Sequence[Run], always: Sequence[Part]) -> list[System]:
         seen[name] += 1
         number = seen[name]
         unique = name
-        # A label may be such a name, too.
+        # A label may happen to be such a name.
         while number > 1 and unique in taken:
             unique = f"{name}, configuration {number}"
             number += 1
@@ -247,7 +256,7 @@ def _systems(runs: Sequence[Run], always: Sequence[Part]) -> list[System]:
 
 
 def _name(run: Run, parts: Sequence[Part]) -> str:
-    """Return what a run's system is called. A GPU's precision belongs to it: 8×B200 (FP4)."""
+    """Return the name of a run's system. The precision follows the GPU: 8×B200 (FP4)."""
     told = parts
     if run.platform != "cpu":
         told = [part for part in parts if part is not _PRECISION]
@@ -312,8 +321,8 @@ def _software(run: Run, index: int, version: str) -> str | None:
 
 
 def _swept(run: Run) -> str | None:
-    """Return in words the setting that a run's label states as sweeps and --tune do: micro-batch 2
-    for micro2.
+    """Return in words the setting in a label that a sweep or --tune made, such as micro-batch 2 for
+    micro2; None for other labels.
     """
     for row in LEDGER:
         if len(row.tuned) > len("{}") and run.label == row.tuned.format(value := read(row, run)):
@@ -350,8 +359,8 @@ def _precision_detail(run: Run) -> str | None:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """A part that a name may have: its title, how it is read from a run, and the wording of its
-    value, if any.
+    """A part that a name may have: its title, the function that reads it from a run, and the
+    function that words its value (None: title and value).
     """
 
     title: str
@@ -415,15 +424,15 @@ _TELLING = (
     Part("precision detail", _precision_detail),
     _SCALE,
 )
-"""What tells systems apart, in order of how well a reader knows it; then their packages, then the
-date.
+"""Parts that distinguish systems, those that readers know best first. The packages of the systems
+and then the date follow.
 """
 
 _DATE = Part("date", lambda run: text_of(run.timestamp[:10]) if run.timestamp else None)
 
 _CLEAR = {part.title for part in (*_IDENTITY[:4], _PRECISION, _DATE)}
 _CLEAR |= {"software", "batch", "platform", "precision detail"}
-"""Parts of a name whose value says what it is; of the others the title stands before it."""
+"""Titles of the parts whose values are clear by themselves; other values follow their titles."""
 
 _DECISIVE = {
     row.title
@@ -431,8 +440,8 @@ _DECISIVE = {
     if row.named and row.configured and (row.tuned or row.role == "explains")
 }
 _DECISIVE -= {"precision"}
-"""Titles of settings that can explain a result: a name with only one of two would present that one
-as the cause.
+"""Titles of settings that can explain a result. If several differ, a name with only one of them
+would present that one as the cause.
 """
 
 
@@ -452,14 +461,14 @@ def _part_text(part: Part, run: Run) -> str | None:
 
 
 def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence[Part]]:
-    """Return for each run the parts of its name: those that all have, and the fewest that tell it
-    from its like.
+    """Return for each run the parts of its name: those that are in all names, and as few others as
+    distinguish it from the runs that are equal in these.
     """
     candidates = [*_TELLING, *_parts_of_names(runs), _DATE]
     text = functools.cache(lambda part, index: _part_text(part, runs[index]))
 
     def fitting(parts: Sequence[Part], indices: Sequence[int]) -> list[tuple[object, ...]]:
-        """Return what each of some runs has for its parts."""
+        """Return the texts of some parts for each of some runs."""
         return [tuple(text(part, index) for part in parts) for index in indices]
 
     def kinds(parts: Sequence[Part], indices: Sequence[int]) -> int:
@@ -479,7 +488,7 @@ def _telling_parts(runs: Sequence[Run], always: Sequence[Part]) -> list[Sequence
             is_stated = all(part.read(runs[index]) for index in indices)
             (stated if is_stated else unstated).append(part)
         chosen: list[Part] = []
-        # A system is rather called by what every system states than by "precision unknown".
+        # Parts that all systems state come first, to avoid names such as "precision unknown".
         for part in (*stated, *unstated):
             told_apart = kinds(chosen, indices)
             if told_apart < len(indices) and kinds([*chosen, part], indices) > told_apart:

@@ -1,9 +1,9 @@
-"""Time to the target: what a training needs to a quality, or to its end, and what makes the ratio
-of two.
+"""Time to target: the time, steps and tokens that a training needs to reach a quality, or its end,
+and what explains the ratio of two systems.
 
-Of MLPerf's logs the target is the benchmark's, and the score of a set of runs follows its rule
-(docs/metrics.md; mlcommons/logging, result_summarizer.py and rcp_checker.py). Of other logs it is a
-training loss that the user names.
+For MLPerf's logs the target is the benchmark's, and the score of a set of runs follows MLPerf's
+rule (docs/metrics.md; mlcommons/logging, result_summarizer.py and rcp_checker.py). For other logs
+it is a training loss that the user states.
 """
 
 from __future__ import annotations
@@ -24,22 +24,28 @@ from tprimat.results.account import PARTS
 from tprimat.results.run import Run
 
 RUNS = {"llama2_70b_lora": 10, "llama31_8b": 10, "gpt3": 3, "llama31_405b": 3}
-"""Runs of a submission."""
+"""Runs of a submission to MLPerf, by benchmark."""
 
 LEAST_RUNS = 3
-"""Without the fastest and the slowest, fewer leave none."""
+"""Fewest runs of which the fastest and the slowest are left out: of fewer, none would remain."""
 
 AVERAGED = 10
-"""Records whose mean loss must reach the target: single ones are lower by chance."""
+"""Consecutive records whose mean loss must reach the target: a single loss may be lower by
+chance.
+"""
 
 UNTIMED = 0.1
-"""Share of the printed steps by which those with a wall time may differ where speed and samples
-explain a ratio.
+"""Share by which the number of steps in a run's wall time may differ from the number that its
+records cover. Beyond it, speed and samples don't explain a ratio of times.
 """
 
 Need = Mapping[str, float]
-"""What a run needs to the target: seconds, steps, samples, tokens; training: seconds of it without
-the rest, warm-up included; seconds of the other parts of its account, by name.
+"""What a run needs to reach the target, by name; unknown values are missing.
+
+    seconds: wall time
+    steps, samples, tokens: their numbers
+    training: seconds of training, warm-up included
+    other names of PARTS: seconds of that part of the wall time
 """
 
 _PARTS = {
@@ -49,23 +55,25 @@ _PARTS = {
     "rest": ("seconds", "training"),
 }
 _LOSS_PARTS = {"time": ("seconds", None), "steps": ("steps", None), "tokens": ("tokens", None)}
-"""Factors of a ratio, as the baseline's need over the system's, or of one need per another."""
+"""Factors of a ratio, by name: the baseline's value divided by the system's. A value is the need of
+the first name, divided by the need of the second name if there is one.
+"""
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What the runs of a system need to the target.
+    """What the runs of a system need to reach the target.
 
     Attributes:
-        loss: the training loss that the user names; None for MLPerf's target.
-        runs: in their order; None for one that doesn't reach it.
-        counted: those of which the mean is taken.
-        mean: over these; what isn't known of all is not in it.
-        scaling: factor of scaling.json beside MLPerf's logs; None without it.
-        official_minutes: MLPerf's score; None if the runs are no submission.
-        notes: what these don't mean.
-        is_to_target: whether the runs are of a benchmark with a target, or to the user's loss; else
-            to their ends.
+        loss: the training loss that the user states, nats/token; None for MLPerf's target.
+        runs: the needs of all runs, in their order; None for a run that doesn't reach the target.
+        counted: the needs that the mean is taken over.
+        mean: their mean; a value is missing if it is unknown for one of them.
+        scaling: the factor in scaling.json next to MLPerf's logs; None without one.
+        official_minutes: MLPerf's score; None if the runs aren't a complete submission.
+        notes: limits of these values.
+        is_to_target: whether the needs are those to MLPerf's target or to the user's loss; if
+            False, they are those of whole runs.
     """
 
     loss: float | None
@@ -80,14 +88,14 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class TargetRatio:
-    """How much sooner than the baseline a system is at the target, and why.
+    """How many times as fast as the baseline a system reaches the target, and what explains it.
 
     Attributes:
-        factors: by name, above 1 if the system needs less, with 95 % intervals if there are some.
-            `time` is the product of `speed`, `samples` and `rest`, and `official` that of `time`
-            and `normalisation`.
-        reasons: why there are none, or that of the time alone; empty if there are.
-        notes: what they don't mean.
+        factors: by name, above 1 if the system needs less, with 95 % intervals where they can be
+            computed. `time` is the product of `speed`, `samples` and `rest`; `official` is the
+            product of `time` and `normalisation`.
+        reasons: why there are no factors, or only that of the time; empty otherwise.
+        notes: limits of the factors.
     """
 
     factors: Mapping[str, Value]
@@ -96,8 +104,8 @@ class TargetRatio:
 
 
 def target(system: SystemResult, loss: float | None = None) -> Target | None:
-    """Return what a system's runs need to a training loss, or without one to MLPerf's target; None
-    if none does.
+    """Return what a system's runs need to reach a training loss (nats/token), or MLPerf's target if
+    `loss` is None; None if there is no target or no run reaches it.
     """
     name = benchmark(system.run)
     if loss is None and name is None:
@@ -118,21 +126,22 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
     if loss is not None:
         return Target(loss, tuple(needs), tuple(reached), _mean(reached), notes=tuple(notes))
     expected = RUNS.get(name or "", 0)
-    is_olympic = len(needs) >= LEAST_RUNS and failed <= 1
-    is_official = is_olympic and len(needs) == expected
+    # MLPerf leaves out the fastest and the slowest run. A run that failed counts as the slowest.
+    is_trimmed = len(needs) >= LEAST_RUNS and failed <= 1
+    is_official = is_trimmed and len(needs) == expected
     if not is_official:
         if expected:
             notes.append(Note("score-of-other-runs", {"needed": expected, "runs": len(needs)}))
         else:
             notes.append(Note("score-of-unknown-runs", {"runs": len(needs)}))
-    factors = set()
+    scalings = set()
     for result in results:
-        factors.add(result.run.native_metrics.get("scaling_factor"))
-    known = factors.pop() if len(factors) == 1 else None
+        scalings.add(result.run.native_metrics.get("scaling_factor"))
+    known = scalings.pop() if len(scalings) == 1 else None
     scaling = known if isinstance(known, float) else None
     if scaling is None:
         notes.append(Note("normalization-unknown"))
-    counted = tuple(reached[1 : len(needs) - 1] if is_olympic else reached)
+    counted = tuple(reached[1 : len(needs) - 1] if is_trimmed else reached)
     mean = _mean(counted)
     official = None
     if is_official:
@@ -143,8 +152,8 @@ def target(system: SystemResult, loss: float | None = None) -> Target | None:
 def ratio(
     baseline: SystemResult, system: SystemResult, loss: float | None = None
 ) -> TargetRatio | None:
-    """Return how much sooner a system is at the target than the baseline; None if there is no
-    target.
+    """Return how many times as fast as the baseline a system reaches the target; None if there is
+    no target.
     """
     one = target(baseline, loss)
     other = target(system, loss)
@@ -166,15 +175,15 @@ def ratio(
     if one.official_minutes and other.official_minutes:
         factors["official"] = Value(one.official_minutes / other.official_minutes)
     notes = []
-    for each, of in ((system, other), (baseline, one)):
-        for note in of.notes:
-            notes.append(about(each.name, note))
+    for owner, reached in ((system, other), (baseline, one)):
+        for note in reached.notes:
+            notes.append(about(owner.name, note))
     return TargetRatio(factors, notes=tuple(notes))
 
 
 def spent(system: SystemResult) -> Target | None:
-    """Return what a system's runs need to MLPerf's target, else to their end; None if no source has
-    a clock.
+    """Return what a system's runs need to reach MLPerf's target; without one, what the whole runs
+    took. None if no source has a clock.
     """
     needs = tuple(_spent(run) for run in system.runs)
     known = tuple(filter(None, needs))
@@ -186,8 +195,9 @@ def spent(system: SystemResult) -> Target | None:
 
 
 def times(pair: Pair, loss: float | None = None) -> TargetRatio | None:
-    """Return the ratio of the times of a pair's systems; without a target to the end of as many
-    steps; else None.
+    """Return the ratio of the times that a pair's systems need to the target; without a target, to
+    their ends if both made the same number of steps. None if there is no target and a wall time is
+    unknown.
     """
     found = ratio(pair.baseline, pair.system, loss)
     one = spent(pair.baseline)
@@ -199,14 +209,16 @@ def times(pair: Pair, loss: float | None = None) -> TargetRatio | None:
     if one.mean.get("steps") != other.mean.get("steps"):
         return TargetRatio({}, (Note("steps-without-target"),))
     factors = _factors(one, other, _PARTS, within(pair.baseline.valid_runs, pair.system.valid_runs))
-    runs = zip((*pair.baseline.runs, *pair.system.runs), (*one.runs, *other.runs), strict=True)
-    if any(_is_unclear(result.run, need or {}) for result, need in runs):
+    measured = zip((*pair.baseline.runs, *pair.system.runs), (*one.runs, *other.runs), strict=True)
+    if any(_is_unclear(result.run, need or {}) for result, need in measured):
         return TargetRatio({"time": factors["time"]}, (Note("time-unexplained"),))
     return TargetRatio(factors)
 
 
 def _is_unclear(run: Run, need: Need) -> bool:
-    """Return whether more time is warm-up or unknown than training, or steps have no time."""
+    """Return whether warm-up and unknown time exceed the training time, or the wall time covers
+    other steps than the records do (by more than UNTIMED).
+    """
     if need.get("warm-up", 0.0) + need.get("unknown", 0.0) > parts_of(need).get("training", 0.0):
         return True
     return (
@@ -217,7 +229,9 @@ def _is_unclear(run: Run, need: Need) -> bool:
 
 
 def parts_of(need: Need) -> dict[str, float]:
-    """Return the seconds of each part of the wall time, which they add up to."""
+    """Return the seconds of each part of the wall time, whose sum it is; here training excludes
+    warm-up, unlike in Need.
+    """
     found = {name: need[name] for name in PARTS if name in need}
     if "training" in found:
         return found | {"training": found["training"] - found.get("warm-up", 0.0)}
@@ -225,7 +239,7 @@ def parts_of(need: Need) -> dict[str, float]:
 
 
 def benchmark(run: Run) -> str | None:
-    """Return MLPerf's name of the benchmark that a run is of; None for no run of MLPerf."""
+    """Return MLPerf's name of a run's benchmark; None if it isn't a run of MLPerf."""
     dialect = None
     if run.source and run.framework == "mlperf":
         dialect = run.source.dialect
@@ -235,7 +249,9 @@ def benchmark(run: Run) -> str | None:
 def _factors(
     one: Target, other: Target, parts: Mapping[str, tuple[str, str | None]], error: float
 ) -> dict[str, Value]:
-    """Return the factors; the error within a single run is one of its speed, and so of its time."""
+    """Return the factors of a ratio, with their intervals. `error` is the one within a single run,
+    see speedup.within(); it is an error of the speed, and thereby of the time.
+    """
     factors = {}
     for name, quotient in parts.items():
         needed = [_per(each.mean, *quotient) for each in (one, other)]
@@ -254,8 +270,8 @@ def _factors(
 
 
 def _mean(needs: Sequence[Need]) -> Need:
-    """Return the mean over runs; a part of the time that a run has not is zero, other values must
-    be known of all.
+    """Return the means over runs. A part of the wall time that a run lacks counts as zero; other
+    values are left out unless they are known for all runs.
     """
     names = dict.fromkeys(name for need in needs for name in need)
     known = []
@@ -278,7 +294,7 @@ def _known(**values: float | None) -> Need:
 
 
 def _spent(result: RunResult) -> Need | None:
-    """Return what a run needs as long as it is; None if its source has no clock."""
+    """Return what a whole run took; None if its source has no clock."""
     found = account_of(result.run, result.summary)
     if found is None or not found.is_whole or found.whole <= 0:
         return None
@@ -292,7 +308,7 @@ def _spent(result: RunResult) -> Need | None:
 
 
 def _official(result: RunResult) -> Need | None:
-    """Return what a run of MLPerf needs to its target; None if it doesn't reach it."""
+    """Return what a run of MLPerf needs to reach its target; None if it doesn't reach it."""
     minutes = result.run.native_metrics.get("time_to_train_minutes")
     if result.run.status != "complete" or not isinstance(minutes, float) or minutes <= 0:
         return None
@@ -300,7 +316,9 @@ def _official(result: RunResult) -> Need | None:
 
 
 def _to_loss(result: RunResult, loss: float) -> Need | None:
-    """Return what a run needs until the mean loss of its last records is no higher than this."""
+    """Return what a run needs until the mean loss of AVERAGED consecutive records is at most
+    `loss`; None if that never happens.
+    """
     run = result.run
     last = list[float]()
     for step, value in zip(run.steps, run.loss_values, strict=True):
@@ -317,8 +335,8 @@ def _to_loss(result: RunResult, loss: float) -> Need | None:
 
 
 def _unlike_losses(one: Run, other: Run) -> Note | None:
-    """Return why a loss of one run isn't the same quality as that of another; None if data and
-    vocabulary agree.
+    """Return why an equal loss of two runs doesn't mean equal quality; None if their data and
+    vocabularies agree, or both are runs of one MLPerf benchmark.
     """
     if (name := benchmark(one)) and name == benchmark(other):
         return None

@@ -22,8 +22,8 @@ CHECKED = tuple(
     for metric in metrics.METRICS
     if metric.name != "steps_per_second"
 )
-"""Metrics that can be checked. The loss is that after the same tokens, not at the end: see
-compare.loss.
+"""Metrics that can be checked. The loss is that after equal numbers of tokens, not that at the end
+of each run: see compare.loss.
 """
 
 _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(%?)")
@@ -41,15 +41,15 @@ class Threshold:
 
     @property
     def falls(self) -> bool:
-        """Whether worse is less; of metrics without a better direction, such as memory, more is
-        worse.
+        """Whether a lower value is worse. Of metrics without a better direction, such as memory, a
+        higher value is.
         """
         return self.metric.better == "higher"
 
     @property
     def limit(self) -> float:
-        """The worst change that passes: candidate over baseline, or minus it for one in the
-        metric's unit.
+        """The worst change that passes: candidate / baseline for a percentage, candidate - baseline
+        for an amount in the metric's unit.
         """
         sign = -1 if self.falls else 1
         if self.percent:
@@ -73,15 +73,15 @@ class Threshold:
 
 
 def parse(slower: str | None, others: Sequence[str]) -> tuple[Threshold, ...]:
-    """Return the thresholds of a check: those that are named, that of throughput per GPU first; it
-    alone if none is.
+    """Return the thresholds of a check, that of throughput per GPU first; if the user states none,
+    0 % of throughput per GPU.
 
     Args:
-        slower: the text after --max-slowdown, such as 3%; None is 0% if there are no others.
+        slower: the text after --max-slowdown, such as 3%; None without that option.
         others: the texts after each --threshold: NAME=3% or NAME=0.5, in the metric's unit.
 
     Raises:
-        UsageError: for an unknown metric, one that is named twice, or no amount.
+        UsageError: for an unknown metric, one that is named twice, or an invalid amount.
     """
     found = {}
     if slower is not None:

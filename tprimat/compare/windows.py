@@ -1,5 +1,5 @@
-"""The ratio under the windows of steps that other tools use. It decides nothing: it shows how
-much of a published ratio is the choice of the window.
+"""The ratio over the windows of steps that other tools use. It decides nothing: it shows how much a
+published ratio depends on the choice of the window.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tprimat.results.run import Run
 
 
 class Window(NamedTuple):
-    """A rule that picks the steps that count, and who uses it. `pick` returns no times for a run
+    """A rule that selects the steps that count, and who uses it. `pick` returns no times for a run
     that is too short.
     """
 
@@ -24,7 +24,9 @@ class Window(NamedTuple):
 
 
 def _between(start: int, stop: int) -> Callable[[Sequence[float]], Sequence[float]]:
-    """Return what picks these steps, counted from 0, of a run that has all of them."""
+    """Return a function that selects the steps from `start` to before `stop`, counted from 0, or
+    none if the run has fewer than `stop`.
+    """
 
     def pick(times: Sequence[float]) -> Sequence[float]:
         return times[start:stop] if len(times) >= stop else ()
@@ -51,10 +53,11 @@ WINDOWS = (
 
 
 def sensitivity(baseline: Run, system: Run, unit: Unit = "tokens") -> tuple[tuple[str, float], ...]:
-    """The ratio of throughputs by each window that both runs are long enough for.
+    """Return the ratio of throughputs for each window that both runs are long enough for, by its
+    name.
 
-    Above 1 if the system is faster. Empty if a rate is unknown, a
-    record averages steps, or not all steps are timed.
+    It is above 1 if the system is faster. Empty if the work of a step is unknown, a record averages
+    several steps, or not all steps are timed.
     """
     work = []
     times = []
@@ -68,8 +71,8 @@ def sensitivity(baseline: Run, system: Run, unit: Unit = "tokens") -> tuple[tupl
         times.append([time for time in trained(run).step_times if time is not None])
     ratios = []
     for window in WINDOWS:
-        before, after = map(window.pick, times)
-        if before and after:
-            slow = work[0] / statistics.fmean(before)
-            ratios.append((window.name, work[1] / statistics.fmean(after) / slow))
+        first, second = map(window.pick, times)
+        if first and second:
+            baseline_rate = work[0] / statistics.fmean(first)
+            ratios.append((window.name, work[1] / statistics.fmean(second) / baseline_rate))
     return tuple(ratios)

@@ -23,15 +23,15 @@ from tprimat.results.run import Run
 from tprimat.text import runnable
 
 _OF_A_MEASUREMENT = re.compile(r"_\d{8}_\d{6}\w{0,99}\.(?:log|trace\.json\.gz|memory\.pickle)")
-"""How the name of a log or trace of benchmark.py ends."""
+"""How the names of logs, traces and memory snapshots that benchmark.py writes end."""
 
 _OF_RUNS = {"primus", "nemo", "megatron_bridge", "automodel", "slurm"}
-"""Directories next to results of benchmark.py into which its jobs and the frameworks that it starts
-write.
+"""Directories next to the results of benchmark.py. Its Slurm jobs and the frameworks that it starts
+write their logs there.
 """
 
 MOST_PATTERNS = 3
-"""Directories with unread logs that a note names."""
+"""The most patterns, such as DIRECTORY/*.log, that the note on unread logs lists."""
 
 
 def load(
@@ -41,11 +41,19 @@ def load(
     inputs: Inputs,
     beside: Sequence[Loaded] = (),
 ) -> None:
-    """Add the runs of the logs in files and directories to the inputs; with results next to them,
-    only of those logs that no result was read from.
+    """Add the runs of logs to the inputs, and notes on the files that aren't used.
+
+    Args:
+        names: files and directories that the user named.
+        given: values that the user states for logs.
+        jobs: processes that read logs; None for one per CPU.
+        inputs: runs, notes and errors are added to it.
+        beside: results in the same directories. Logs that these were read from, or that their
+            measurements wrote, are skipped. If one was measured live outside a session of
+            benchmark.py, the other logs stay unread, with a note on how to read them.
     """
     logs, left_out, errors = sources.log_sources(names, {file.name for file in beside})
-    # A result that can't be loaded has a note with its reason.
+    # A result that can't be loaded already has a note with its reason.
     left_out = [file for file in left_out if file.kind != RESULT]
     inputs.errors += errors
     if beside:
@@ -71,13 +79,13 @@ def load(
             inputs.notes.append(skipped(outcome.place, outcome.reason, kind))
     for runs in groups.values():
         merged = importer.merged(runs, left_out)
-        of_title: dict[str, list[Run]] = {}
+        runs_by_title: dict[str, list[Run]] = {}
         for item in merged:
-            of_title.setdefault(item.title, []).append(item.run)
-        for title, of_log in of_title.items():
-            hashes = [file.sha256 for run in of_log for file in run.source_files]
+            runs_by_title.setdefault(item.title, []).append(item.run)
+        for title, log_runs in runs_by_title.items():
+            hashes = [file.sha256 for run in log_runs for file in run.source_files]
             inputs.logs.add(title)
-            inputs.files.append(inputs.hidden(Loaded(title, hashes[0] or "", tuple(of_log))))
+            inputs.files.append(inputs.hidden(Loaded(title, hashes[0] or "", tuple(log_runs))))
     paths: dict[tuple[str, str], list[str]] = {}
     for unused in left_out:
         paths.setdefault((unused.reason, unused.kind), []).append(unused.path)
@@ -85,23 +93,23 @@ def load(
         shown = f"{first} and {len(more)} more" if more else first
         note = skipped(shown, reason, kind)
         if kind == DESCRIPTION:
-            # It is used: its logs have what it says.
+            # This file is used: the runs of its logs have the values that it states.
             note = Note("read-with-logs", {"file": shown, "why": reason})
         inputs.notes.append(note)
 
 
 def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[LogSource]:
     """Return the logs that no result next to them was read from. A result was read from a log if it
-    states its name, size and hash.
+    states that log's name, size and hash.
     """
     names_and_sizes = set()
     digests = set()
     for result in beside:
         for run in result.runs:
-            # A log of several files has the size of all.
-            whole = sum(file.bytes or 0 for file in run.source_files)
+            # The size of a log in several files is their total.
+            total = sum(file.bytes or 0 for file in run.source_files)
             for file in run.source_files:
-                names_and_sizes |= {(Path(file.path).name, size) for size in (file.bytes, whole)}
+                names_and_sizes |= {(Path(file.path).name, size) for size in (file.bytes, total)}
                 digests.add(file.sha256)
     others = []
     for log in logs:
@@ -112,7 +120,9 @@ def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[L
 
 
 def _without_own(logs: list[LogSource], live: Sequence[Loaded]) -> list[LogSource]:
-    """Return the logs that weren't written by a measurement whose results are next to them."""
+    """Return the logs that weren't written by a measurement whose result (one of `live`) is next
+    to them.
+    """
     if not live:
         return logs
     own = set()
@@ -128,7 +138,7 @@ def _without_own(logs: list[LogSource], live: Sequence[Loaded]) -> list[LogSourc
 
 
 def _how_to_read(logs: Sequence[LogSource], names: Sequence[str]) -> Note:
-    """Return how many logs are left unread, and the command that compares them too."""
+    """Return the note on how many logs stay unread, with the command that compares them too."""
     paths = [Path(log.paths[0]) for log in logs]
     patterns = list(dict.fromkeys(f"{path.parent}/*{path.suffix}" for path in paths))
     rest = " …" if len(patterns) > MOST_PATTERNS else ""
@@ -138,14 +148,18 @@ def _how_to_read(logs: Sequence[LogSource], names: Sequence[str]) -> Note:
 
 
 def _digest(path: str) -> str | None:
-    """Return the hash of a log: two of one name and one size may be of two trainings."""
+    """Return the SHA-256 of a log: logs with the same name and size may be of different
+    trainings.
+    """
     log = Log(path)
     deque(log.chunks(), maxlen=0)
     return log.source_file().sha256
 
 
 def under_names(outcome: sources.Outcome, named: Callable[[str], str]) -> sources.Outcome:
-    """Return the runs of a source, or why there are none, with other names of files."""
+    """Return the outcome of a source (its runs, or why it has none) with each file name replaced by
+    what named() returns for it.
+    """
     if isinstance(outcome, NotRead):
         return outcome._replace(problem=named(outcome.problem), place=named(outcome.place))
     trainings = []

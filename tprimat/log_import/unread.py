@@ -1,4 +1,4 @@
-"""Files that are left unread or count once, and why."""
+"""Files that aren't read, or whose runs are already counted from another file, and why."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 @dataclasses.dataclass(frozen=True)
 class SkippedFile:
-    """A skipped file, and why, with the kind that tprimat.notes has for it."""
+    """A skipped file, and why; `kind` is one of those in tprimat.notes, or empty."""
 
     path: str
     reason: str
@@ -19,10 +19,11 @@ class NotRead(NamedTuple):
     """Why a source has no runs.
 
     Attributes:
+        problem: one sentence for the user.
         hint: one action that helps; None if none does.
-        heading: of docs/troubleshooting.md.
-        place: the file, with which the problem begins if it names one.
-        is_lost: whether it is a log all the same.
+        heading: the section of docs/troubleshooting.md on the problem.
+        place: the file; `problem` may begin with it.
+        is_lost: whether the source is a log, although no run could be read from it.
     """
 
     problem: str
@@ -33,7 +34,7 @@ class NotRead(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The problem without the place."""
+        """The problem without the name of the file at its beginning."""
         return self.problem.removeprefix(f"{self.place}: ")
 
 

@@ -1,8 +1,8 @@
-"""Note: what is known or doubted about a result, as a code with fields. Its words are in
+"""Note: what is known or doubted about a result, as a code with fields. Its sentence is in
 catalogue.py.
 
-A note is made where a thing is known. Code decides by codes and fields, and never looks into a
-sentence.
+The code that detects something makes the note. All other code decides by a note's code and fields,
+never by the text of its sentence.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Annotated
 import msgspec
 
 TEXT = "text"
-"""The code of a sentence that has no code of its own: of an older file, or of code that still
-writes sentences.
+"""The code of a note that is only a sentence: from an older file, or from code that still writes
+sentences.
 """
 
 SYSTEM = "system"
-"""The field with the name of the system that a note is about. A sentence that doesn't have it begins
-with it.
+"""The field with the name of the system that a note is about. If the note's row in the catalogue
+doesn't contain this field, its sentence begins with the name.
 """
 
 NoteValue = str | bool | int | float | None | tuple[int | float | str, ...]
@@ -30,24 +30,24 @@ class Note(msgspec.Struct, frozen=True):
 
     Attributes:
         code: its row in the catalogue, such as loss-not-finite.
-        fields: the values that the sentence names; times in s, steps and lines as numbers.
+        fields: the values that the sentence contains; times in seconds, steps and lines as numbers.
     """
 
     code: Annotated[str, "what was found"]
     fields: Annotated[Mapping[str, NoteValue], "values that the sentence names"] = {}
 
     def __hash__(self) -> int:
-        """Return a hash: a dictionary has none of its own."""
+        """Return a hash; the default one fails, because it would hash the dictionary `fields`."""
         return hash((self.code, frozenset(self.fields.items())))
 
 
 def about(system: str, note: Note) -> Note:
-    """Return a note as one of the system of this name."""
+    """Return a copy of a note that is about the system of this name."""
     return Note(note.code, {**note.fields, SYSTEM: system})
 
 
 def with_texts(note: Note, change: Callable[[str], str]) -> Note:
-    """Return a note with its texts changed, such as the names of files in it."""
+    """Return a copy of a note with change() applied to each text in it, such as a file name."""
     fields: dict[str, NoteValue] = {}
     for name, value in note.fields.items():
         if isinstance(value, str):
@@ -63,19 +63,29 @@ SKIPPED = "skipped"
 
 LOST, NO_RESULT, NO_LOG, TWIN = "lost", "no-result", "no-log", "twin"
 RESULT, DESCRIPTION = "result", "description"
-"""Kinds of skipped files: a result or a log that can't be loaded; what is no result, or by its name
-no log; another log of a training; where logs are read, a result, and what describes a system, which
-is read with its logs.
+"""Kinds of skipped files.
+
+    LOST: a result or a log that can't be loaded
+    NO_RESULT: not a result
+    NO_LOG: not a log, judging by its name
+    TWIN: another log of a training that is already counted
+    RESULT: a result found where logs are read
+    DESCRIPTION: a description of a system; it isn't skipped, but read together with that system's
+        logs
 """
 
 
 def skipped(file: str, why: str, kind: str = "") -> Note:
-    """Return the note on a file that is not used; `file` may stand for several."""
+    """Return the note on a file that is not used; `file` may also describe several, such as
+    "a.log and 2 more".
+    """
     return Note(SKIPPED, {"files": (file,), "why": why, "kind": kind})
 
 
 def by_reason(notes: Iterable[Note]) -> list[Note]:
-    """Return notes, with one for all files that are skipped for the same reason, first."""
+    """Return notes with all files that are skipped for the same reason in one note; these notes
+    come first.
+    """
     files: dict[tuple[NoteValue, ...], list[int | float | str]] = {}
     others = []
     for note in notes:
@@ -116,11 +126,11 @@ OBSERVED = frozenset(
         "utilization-above-peak",
     }
 )
-"""Codes of what a log itself shows of its training. Others say what it doesn't state, or where a
-value comes from instead, and depend on what its user states.
+"""Codes of notes on what a log itself shows about its training. Other notes say what it doesn't
+state, or where a value comes from instead, and depend on the values that the user gives.
 """
 
 
 def noted(notes: Iterable[Note]) -> tuple[Note, ...]:
-    """Return notes, each once and in order."""
+    """Return notes in their order, without duplicates."""
     return tuple(dict.fromkeys(notes))

@@ -1,6 +1,6 @@
-"""The words of notes: a row for each code, and words(), which turns a note into its sentence.
+"""The sentences of notes: a row for each code, and words(), which turns a note into its sentence.
 
-Only what writes for people imports this: a test keeps it.
+Only modules that write text for people import this; a test enforces it.
 """
 
 from __future__ import annotations
@@ -26,13 +26,18 @@ ROWS = {
 
 
 def words(note: Note, known: str = "", *, briefly: bool = False) -> str:
-    """Return the sentence of a note, without a full stop; without the name of the system if that is
-    known; briefly: without its optional clauses.
+    """Return the sentence of a note, without a period at its end.
 
-    What stands in square brackets is left out if a field in it is None or missing:
-    "failed[: {cause}]" is "failed" without a cause. A note of a system that its sentence doesn't
-    name begins with it. A note of a newer version, or one that somebody wrote by hand, may have
-    another code or other fields: it is shown as its code and its values.
+    Text in square brackets is omitted if a field in it is None or missing: "failed[: {cause}]" is
+    "failed" without a cause.
+
+    Args:
+        note: one from a newer version, or edited by hand, may have another code or other fields; it
+            is shown as its code and its values.
+        known: the name of the system that the reader already knows, which isn't repeated. The
+            sentence of a note about any other system begins with its name, if its row doesn't
+            contain the name.
+        briefly: omit all text in square brackets.
     """
     if row := ROWS.get(note.code):
         try:
@@ -53,14 +58,14 @@ def words(note: Note, known: str = "", *, briefly: bool = False) -> str:
 
 
 def sentence(notes: Iterable[Note], known: str = "") -> str:
-    """Return the sentences of notes that are told together, such as those of a caveat; without the
-    name of a system that is known.
+    """Return the sentences of several notes, such as those of a caveat, separated by semicolons;
+    for `known` see words().
     """
     return "; ".join(words(note, known) for note in notes)
 
 
 def safe_sentences(notes: Iterable[Note]) -> list[str]:
-    """Return the sentence of each note as one safe line."""
+    """Return the sentence of each note as one line without control sequences or markup."""
     return [plain(words(note)) for note in notes]
 
 
@@ -68,7 +73,9 @@ _OPTIONAL = re.compile(r"\[([^\[\]]*)\]")
 
 
 def _clause(clause: str, fields: Mapping[str, NoteValue]) -> str:
-    """Return an optional clause, still with its fields; empty if one of them is unknown."""
+    """Return an optional clause with its fields not yet filled in; empty if one of them is None or
+    missing.
+    """
     for _, name, _, _ in string.Formatter().parse(clause):
         if name is not None and fields.get(name) is None:
             return ""
@@ -76,14 +83,15 @@ def _clause(clause: str, fields: Mapping[str, NoteValue]) -> str:
 
 
 class _Form(string.Formatter):
-    """How a field is written: as str.format() writes it, or by one of WRITTEN, or counted.
+    """Format fields as str.format() does, and with additional format specs: those in WRITTEN, and
+    "count NOUN".
 
-    {steps:count run} is "1 run" or "3 runs"; {names:names} is "A, B and C"; {time:duration} is
+    {runs:count run} is "1 run" or "3 runs"; {names:names} is "A, B and C"; {time:duration} is
     "2 min 3 s".
     """
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        """Return a field's value as its form says."""
+        """Return a field's value, formatted by its format spec."""
         if format_spec.startswith("count "):
             return counted(value, format_spec.removeprefix("count "))
         if format_spec in WRITTEN:
@@ -102,22 +110,23 @@ WRITTEN: Mapping[str, Callable[[Any], str]] = {
     "gigabytes": units.gigabytes,
     "magnitude": units.count,
 }
-"""Forms of fields by their names in a sentence."""
+"""Functions that format a field, by the format spec that selects them."""
 
 _FORM = _Form()
 
 
 LONGEST_SENTENCE = 1000
-"""Characters of a sentence whose code is looked for. Of one with a million the patterns, which have
-several places for anything, would take hours.
+"""Characters, beyond which no code is searched for a sentence. The patterns have several wildcards:
+matching a sentence of a million characters would take hours.
 """
 
 
 @functools.lru_cache(1 << 12)
 def note_of(sentence: str) -> Note:
-    """Return the note that a sentence is of, such as one in a file of schema 1, which has no codes.
+    """Return the note that a sentence was made from, such as a sentence in a file of schema 1,
+    which has no codes.
 
-    A sentence that fits no row, or is longer than LONGEST_SENTENCE, is a note of the code TEXT.
+    If a sentence matches no row, or is longer than LONGEST_SENTENCE, the note has the code TEXT.
     """
     patterns = _patterns() if len(sentence) <= LONGEST_SENTENCE else []
     for code, pattern, is_number in patterns:
@@ -132,30 +141,33 @@ def note_of(sentence: str) -> Note:
 
 
 def _number(text: str) -> float:
-    """Return a number of a sentence, whole ones as int: 1 record, not 1.0 record."""
+    """Return a number that was written in a sentence; a whole one as int, for "1 record" rather
+    than "1.0 record".
+    """
     plain_text = text.replace(",", "")
     return int(plain_text) if plain_text.isdecimal() else float(plain_text)
 
 
 @functools.cache
 def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, bool]]]:
-    r"""Return for each code what its sentences look like, and which of its fields are numbers.
+    r"""Return for each sentence of the notes on runs, former ones included, its code, the pattern
+    that it matches, and by field whether it is a number.
 
-    "log begins at {noun} {step}" becomes log\\ begins\\ at\\ (?P<noun>.*)\\ (?P<step>.*).
+    "log begins at {noun} {step}" becomes log\ begins\ at\ (?P<noun>.*)\ (?P<step>.*).
     """
     sentences = []
     for code, row in of_runs.ROWS.items():
         for sentence in (row.sentence, *row.former):
             sentences.append((code, sentence))
-    # "the log doesn't state its GPUs: …" is a row of its own, and fits "the log doesn't state
-    # {what}" too: the row with more words of its own goes first.
-    sentences.sort(key=lambda row: len(_FIELD.sub("", row[1])), reverse=True)
+    # "the log doesn't state its GPUs: …" has its own row, and also matches the row "the log doesn't
+    # state {what}": the row with more text outside its fields is tried first.
+    sentences.sort(key=lambda entry: len(_FIELD.sub("", entry[1])), reverse=True)
     patterns = []
     for code, sentence in sentences:
         pattern = ""
         is_number: dict[str, bool] = {}
         for literal, name, form, _ in string.Formatter().parse(sentence):
-            # What stands in brackets may be missing.
+            # Text in square brackets is optional.
             pattern += re.escape(literal).replace(r"\[", "(?:").replace(r"\]", ")?")
             if name in is_number:
                 pattern += f"(?P={name})"
@@ -170,4 +182,4 @@ def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, bool]]]:
 
 _FIELD = re.compile(r"\{[^{}]*\}")
 _NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
-"""A number as a sentence has it."""
+"""A number as sentences contain it, with commas, decimals and an exponent."""

@@ -1,7 +1,6 @@
 """Notes on what checks find: impossible and contradictory values, and what would explain them.
 
-What stands in brackets at the end of an explanation is left out where only its first words are
-shown.
+The text in square brackets at the end of an explanation is omitted in the brief form.
 """
 
 from __future__ import annotations

@@ -748,4 +748,4 @@ ROWS = {
         "look for the step at which the training diverged",
     ),
 }
-"""Rows by code. Files of schema 1 hold the sentences alone: note_of() finds the row of each."""
+"""Rows by code. Files of schema 1 have only sentences: note_of() finds the row of each."""

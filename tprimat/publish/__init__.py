@@ -1,1 +1,1 @@
-"""Publish results, one's own and published/, as a static site with their evidence."""
+"""Publish results, the user's own and those in published/, as a static site with their evidence."""

@@ -1,5 +1,5 @@
-"""The data of a site: record.js for its pages, and for everybody record.json with its schema, and
-record.csv.
+"""The data of a site: record.js for its pages; record.json with its schema, and record.csv, for
+other programs.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ UNKNOWN = "not stated"
 
 
 def write(record: Record, tables: JsonObject, folder: Path) -> None:
-    """Write the data of a site below its folder: a record, and its object by values(). Raises
-    UsageError.
+    """Write the data of a site below its folder. `tables` is the object that values() makes of the
+    record. Raises UsageError if a file can't be written.
     """
     encoded = msgspec.json.encode(tables)
-    # No text of a result ends the script that it is in.
+    # The < is escaped, so that no text of a result can end the script.
     script = b"window.RECORD = " + encoded.replace(b"<", b"\\u003c") + b";\n"
     schema = msgspec.json.format(msgspec.json.encode(schema_of()), indent=2) + b"\n"
     files = {
@@ -56,8 +56,8 @@ def values(record: Record, made: str) -> JsonObject:
     """Return the object of record.json: points by columns, pairs and changes as rows, and what
     their keys mean.
 
-    `made` is the day, YYYY-MM-DD; `newest` the date of the newest point, `mlperf_rounds` those that
-    the record has.
+    `made` is the day on which the site is made, YYYY-MM-DD. In the object, `newest` is the date of
+    the newest point, and `mlperf_rounds` has the rounds of MLPerf in the record.
     """
     columns = {name: [_finite(getattr(point, name)) for point in record.points] for name in COLUMNS}
     columns["source_key"] = [source_key(point) for point in record.points]
@@ -81,15 +81,15 @@ def values(record: Record, made: str) -> JsonObject:
 
 
 def source_key(point: Point) -> str:
-    """Return the repository of a point's source; of one's own results the publisher."""
+    """Return the repository of a point's source; for the user's own results, the publisher."""
     if point.url:
         return "/".join(point.source.split("/")[:2])
     return point.publisher
 
 
 def _ids(points: Iterable[Point]) -> list[str]:
-    """Return a name for each point that stays as it is when others are added: of its setup, note
-    and source.
+    """Return an identifier for each point, made from its setup, note and source, which doesn't
+    change when other points are added.
     """
     used: dict[str, int] = {}
     ids = []
@@ -101,7 +101,7 @@ def _ids(points: Iterable[Point]) -> list[str]:
 
 
 def _gpus(keys: Iterable[str]) -> JsonObject:
-    """Return each GPU with its title, vendor, color and page; those of the table have its short
+    """Return each GPU with its title, vendor, color and page; GPUs in the catalog have its short
     names.
     """
     table = {gpu.key: gpu for gpu in hardware.gpus()}
@@ -115,7 +115,7 @@ def _gpus(keys: Iterable[str]) -> JsonObject:
             vendors[key] = "CPU"
         else:
             vendors[key] = hardware.vendor(key)
-    # In the table's order, so that a GPU's first form has its tone.
+    # In the catalog's order, so that the first variant of a GPU has the GPU's own tone.
     ordered = (*filter(titles.__contains__, table), *titles)
     colors = colors_of_gpus({key: (vendors[key], titles[key]) for key in ordered})
     gpus = _titled("gpus", titles)
@@ -126,12 +126,12 @@ def _gpus(keys: Iterable[str]) -> JsonObject:
 
 
 def _titled(folder: str, titles: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return each key with its title and the file of its page, which no other key or the list of
-    pages has.
+    """Return each key with its title and the file of its page; the file's name is unique, and not
+    that of the list of pages.
     """
     titled = {}
     used = {"index"}
-    # As a script lists them, which has keys like 910 first and by their size.
+    # In the order of a JavaScript object, in which keys like 910 come first, by their size.
     for key, title in sorted(titles.items(), key=lambda item: (_size(item[0]), item)):
         name = base = re.sub(r"[^a-z0-9.]+", "-", title.lower()).strip("-.")[:80] or "unnamed"
         number = 1
@@ -157,7 +157,7 @@ def _finite(value: Any) -> Any:
 
 
 def _rounded(row: PointPair | Change) -> list[Any]:
-    """Return the fields of a row, its ratios with DIGITS digits."""
+    """Return the fields of a row, its ratios rounded to DIGITS digits."""
     values = []
     for value in dataclasses.astuple(row):
         values.append(float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value)
@@ -165,8 +165,8 @@ def _rounded(row: PointPair | Change) -> list[Any]:
 
 
 def csv_of(record: Record) -> bytes:
-    """Return the points as CSV with a header; what is unknown is empty, and rates have spaces
-    between.
+    """Return the points as CSV with a header; unknown values are empty, and the rates of a point
+    are separated by spaces.
     """
     rows = []
     for point in record.points:
@@ -180,7 +180,7 @@ def csv_of(record: Record) -> bytes:
 
 def schema_of() -> JsonObject:
     """Return the JSON schema of record.json, from the types of the record."""
-    # Of types that are only known here, for mypy no types.
+    # These types are only known at run time, so mypy must not check them.
     array, row, table = (typing.cast(Any, kind) for kind in (list, tuple, dict))
     hints = typing.get_type_hints(Point)
     columns = [(name, array[hints[name]]) for name in COLUMNS]

@@ -1,5 +1,5 @@
-"""Exchange a site for a new one: killed or out of space, a call leaves the old site, and two calls
-don't mix.
+"""Replace a site by a new one. If a call is killed or runs out of space, the old site remains; the
+files of two simultaneous calls don't mix.
 """
 
 from __future__ import annotations
@@ -14,23 +14,25 @@ from tprimat.errors import UsageError
 from tprimat.files import LOCK_NAME, locked, open_plain
 
 STAGING = ".tprimat-site"
-"""The directory within a site that has the new one until it is complete: on the same file system,
-even if the site is a mount point or the working directory.
+"""The directory within a site that has the new site until it is complete. Thus it is on the same
+file system, even if the site is a mount point or the working directory.
 """
 
 INDEX = "index.html"
 
 _MARK = b'<meta name="generator" content="tprimat publish">'
 _HEAD = 2000
-"""Bytes of a page that have the mark, which no text of a result can be: its < is escaped."""
+"""Number of bytes at the beginning of a page that contain the mark of a site. No text of a result
+can be the mark, since its < is escaped.
+"""
 
 
 def check(folder: Path) -> None:
-    """Raise UsageError for a directory that has files, but no site, nor what a killed call left of
-    one.
+    """Raise UsageError for a directory that has files, but neither a site nor the remains of a
+    killed call.
     """
     names = {entry.name for entry in folder.iterdir()} if folder.is_dir() else {STAGING}
-    # A link leads out of the directory; a call makes none of this name.
+    # A link leads out of the directory; no call makes a link of this name.
     has_staging = STAGING in names and not (folder / STAGING).is_symlink()
     if not has_staging and names - {LOCK_NAME} and not _is_page(folder / INDEX):
         raise UsageError(
@@ -42,10 +44,10 @@ def check(folder: Path) -> None:
 
 @contextlib.contextmanager
 def exchanged(folder: Path) -> Iterator[Path]:
-    """Yield a directory to write a site to; put it in the place of the earlier site, whose other
-    files stay.
+    """Yield a directory to write a site to; then replace the earlier site by it, and keep other
+    files there.
 
-    Raises UsageError for a directory that is no site, can't be written, or is being written by
+    Raises UsageError for a directory that isn't a site, can't be written, or is being written by
     another program.
     """
     new = folder / STAGING / "new"
@@ -73,8 +75,7 @@ def exchanged(folder: Path) -> Iterator[Path]:
             finally:
                 _restore(folder)
     except RecursionError:
-        # Before Python 3.12 os.walk() and rmtree() call themselves for each directory within
-        # another.
+        # Before Python 3.12, os.walk() and rmtree() recurse once for each level of directories.
         raise UsageError(
             f"{folder}: directories in it are nested too deeply",
             hint="choose another --output-dir",
@@ -83,9 +84,7 @@ def exchanged(folder: Path) -> Iterator[Path]:
 
 
 def _restore(folder: Path) -> None:
-    """Put back what a call moved that was killed or failed, unless its site is complete; remove the
-    rest.
-    """
+    """Put back what a killed or failed call moved, unless its site is complete; remove the rest."""
     new = folder / STAGING / "new"
     old = folder / STAGING / "old"
     if (folder / STAGING).is_symlink():

@@ -1,5 +1,5 @@
-"""Points compared ahead of time, by the rules of compare: same work, several runs of each, one
-clock.
+"""Pairs of points, compared when the site is made, by the rules of compare: same work, several runs
+of each, one clock.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from tprimat.publish.record import REJECTED, Point, PointPair
 
 MOST_PAIRS = 10_000
 MOST_RESULT_PAIRS = 1_000
-"""Of all points, and of those of one's own results, whose runs are read again for each pair."""
+"""Most pairs of all points, and most pairs of the user's own results, whose runs are read again for
+each pair.
+"""
 
 
 def speed(point: Point) -> float | None:
-    """Return the figure by which points compare: per GPU in tokens/s, else in samples/s, else
-    targets per second.
+    """Return the value by which points are compared: tokens/s per GPU, else samples/s per GPU, else
+    targets per second; None without any.
     """
     if point.tokens_per_second_per_gpu:
         return point.tokens_per_second_per_gpu
@@ -36,7 +38,7 @@ def speed(point: Point) -> float | None:
 
 
 def unit(point: Point) -> str:
-    """Return what the speed of a point counts."""
+    """Return the unit of a point's speed."""
     if point.tokens_per_second_per_gpu:
         return "tokens"
     if point.samples_per_second:
@@ -46,10 +48,10 @@ def unit(point: Point) -> str:
 
 def compared(one: Evidence, other: Evidence) -> tuple[float, Difference | None] | None:
     """Return how many times as fast as the other a point is, and the difference of the logarithms
-    over their runs.
+    of the runs' speeds.
 
-    None if compare would refuse the two, or one has no speed; no difference if one is a single run,
-    or too little is known to have an interval.
+    None if compare would refuse the two, or one has no speed. The difference is None if one point
+    is a single run, or too little is known for an interval.
     """
     if one.system and other.system:
         both = pair(*aligned([other.system, one.system]))
@@ -93,7 +95,9 @@ def pairs(evidence: Sequence[Evidence]) -> tuple[PointPair, ...]:
 
 
 def _ranked(group: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Return the pairs of a group, the fastest first, each with the rank of its slower point."""
+    """Return the pairs of points of a group, the fastest first, each with the rank of its slower
+    point.
+    """
     every = itertools.combinations(range(min(len(group), math.isqrt(2 * MOST_PAIRS) + 1)), 2)
     return [(rank, group[first], group[rank]) for first, rank in every]
 

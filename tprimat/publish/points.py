@@ -1,4 +1,4 @@
-"""Points of the record: rows of published/, and the systems in results and logs of one's own."""
+"""Points of the record: rows of published/, and the systems in the user's own results and logs."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ from tprimat.text import plain
 from tprimat.units import round_figure
 
 OWN = "own results"
-"""The publisher of results without a submitter."""
+"""The publisher of the user's own results, which have no submitter."""
 
 LONGEST = 300
-"""Characters of a text from a result."""
+"""Most characters of a text from a result."""
 
 LONGEST_READ = 10 * LONGEST
-"""Characters of it that are searched for secrets and names: both are longer than what replaces
-them.
+"""Number of characters of a text that are searched for secrets and names before it is cut: these
+may be longer than what replaces them.
 """
 
 _SOURCE = re.compile(r"([\w.-]+/[\w.-]+)/([^@]+)@([0-9a-f]{7,40})(?::(\d+))?")
 _RENDERED = (".md", ".mdx", ".rst")
-"""Files of which GitHub shows no lines unless asked to."""
+"""Endings of files that GitHub renders, and shows with lines only on request."""
 
 _WORK = re.compile(
     r"doubtful|functional check|tokendrop|with(?:out)? MTP|\b(?:GRPO|DAPO)\b|\bOn"
     r" policy|\d-step Off"
 )
-"""In the notes of published rows: what changes the work of a token, or why a speed is no measure of
-it.
+"""Phrases in the notes of published rows that tell that the work of a token differs, or that the
+speed doesn't measure it.
 """
 
 _PACKED = re.compile(rf"({'|'.join(map(re.escape, ENDINGS))})/.*")
@@ -65,7 +65,7 @@ class Evidence:
     """A point with what a comparison of it needs.
 
     Attributes:
-        system: the runs of one's own results; None for a published row.
+        system: the system in the user's own results; None for a published row.
     """
 
     point: Point
@@ -73,14 +73,14 @@ class Evidence:
 
 
 def published_points() -> list[Evidence]:
-    """Return the rows of published/ that have a figure, the rejected ones too."""
+    """Return the rows of published/ that have a speed or a time, rejected ones included."""
     return [point for point in map(_of_row, published.rows()) if point is not None]
 
 
 def result_points(files: Sequence[Loaded], remarks: list[Note]) -> list[Evidence]:
-    """Return the systems in results and logs, each by the summary that compare makes of it.
+    """Return the systems in results and logs, each summarized as compare does.
 
-    Systems without a speed are counted in the remarks.
+    A note on the number of systems without a speed is added to `remarks`.
     """
     _, by_model = systems_of(files, Options(), remarks, splits=False)
     points = []
@@ -99,8 +99,8 @@ def result_points(files: Sequence[Loaded], remarks: list[Note]) -> list[Evidence
 def without_published(
     own: Sequence[Evidence], others: Sequence[Evidence], remarks: list[Note]
 ) -> list[Evidence]:
-    """Return one's own points without published submissions that were read again, which the remarks
-    count.
+    """Return the user's own points without published submissions that were read again; a note on
+    their number is added to `remarks`.
     """
     speeds = {speed for evidence in others for speed in _speeds(evidence.point)}
     new = []
@@ -153,8 +153,8 @@ def _of_row(row: Published) -> Evidence | None:
 
 
 def _speed(row: Published) -> tuple[float | None, str]:
-    """Return tokens/s/GPU as published, or from what is, and how; of pretraining only, whose
-    batches are full.
+    """Return tokens/s/GPU, as published or computed from other published values, and how it was
+    computed. It is computed for pretraining only, whose batches are full.
     """
     length = row.sequence_length
     gpus = row.num_gpus
@@ -217,7 +217,7 @@ def address(source: str) -> str:
 def _of_system(name: str | None, system: SystemResult) -> Point:
     run = system.run
     config = system.run.training_config
-    # Only a log of MLPerf says who submits; in any other result the word would be anybody's.
+    # Only a log of MLPerf states its submitter reliably; in other results anybody may set the key.
     submitter = run.framework_config.get("submitter") if benchmark(run) else None
     incomplete_text = sentence(incomplete(system))
     notes = [
@@ -262,8 +262,8 @@ def _mark_of(system: SystemResult) -> Mark:
         return "rejected"
     for result in system.runs:
         source = result.run.source
-        # Steps are computed from if they were measured here, or come from named logs that say what
-        # the values rest on.
+        # A value is computed from steps if they were measured live, or come from named logs without
+        # overridden values.
         if not source or (source.kind != "live" and (not source.files or source.overrides)):
             return "as published"
     return "recomputed from the log"
@@ -319,15 +319,15 @@ def _short(text: object) -> str:
 
 
 def _public(text: str | None) -> str:
-    """Return a text that results keep as it was given, without secrets and names of any form that
-    is known.
+    """Return a text from a result without secrets and names in any known form; results contain it
+    as the user gave it.
     """
     names = hosts.names(lambda name: name if PSEUDONYM.fullmatch(name) else "node")
     return _short(redacted(names.text(names.learn(plain(text or "", LONGEST_READ)))))
 
 
 def _gpu(run: Run) -> str:
-    """Return the key of a run's GPU, or its name; CPU with the processor's."""
+    """Return the key of a run's GPU, or its name; "CPU" with the CPU's name if that trained."""
     if run.platform == "cpu":
         return _short(f"CPU {short_device(run.environment.cpu or '')}")
     gpu = hardware.match(run.gpu_info).gpu
@@ -340,7 +340,9 @@ def _gpu(run: Run) -> str:
 
 
 def _model(name: str | None, run: Run) -> str:
-    """Return the key of a full-size model of the catalog; of another one what reports call it."""
+    """Return the key of a full-size model in the catalog; for any other model, its title in
+    reports.
+    """
     model = models.find(name) or models.recognize(run.model or "")
     if model and run.scale in published.FULL and not models.denies(name, run.model_config):
         return model.name
@@ -358,8 +360,8 @@ def _software(run: Run) -> str:
 
 
 def _files(system: SystemResult) -> str:
-    """Return the result file or log of a system, of several what their names begin with; of a
-    bundle the bundle.
+    """Return the result file or log of a system; for several, the common beginning of their names;
+    for files in a bundle, the bundle.
     """
     names = dict.fromkeys(_PACKED.sub(r"\1", result.file) for result in system.runs)
     shown = list(dict.fromkeys(shown_paths(map(os.path.abspath, names)).values()))
@@ -374,7 +376,7 @@ def _files(system: SystemResult) -> str:
 def places_by(
     evidence: Sequence[Evidence], key: Callable[[Evidence], object]
 ) -> dict[object, list[int]]:
-    """Return the places of the points of each key, in their order; those whose key is None are left
+    """Return the places of the points by key, in their order; points whose key is None are left
     out.
     """
     groups: dict[object, list[int]] = {}

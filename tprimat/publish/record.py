@@ -1,4 +1,6 @@
-"""What a site shows: points with their evidence, pairs compared ahead, and changes over time."""
+"""What a site shows: points with their evidence, pairs that are compared when it is made, and
+changes over time.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Points of one series over time, and the changes between them, found by the rules of the
-regression check.
+"""Series of points over time, and the changes between them, by the rules of the regression
+check.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ def series(evidence: Sequence[Evidence]) -> list[list[int]]:
     """Return the places of the points of each series with several dates, or rounds of submissions,
     in time.
 
-    A series is of one publisher, GPU, number of GPUs, model, task, precision, length and batch, on
-    one clock: two publishers have two machines; one publisher changes software and configuration,
-    and sometimes the machine. Times to a target are of one target, whatever the precision, batch
-    and length; results of one's own are of one label. Of several points of a date or round the
-    fastest stands for it: they are of several machines, or of one that was tuned. A value that is
-    rejected, or lacks the date or one of these, is in none.
+    The points of a series have the same publisher, GPU, number of GPUs, model, task, precision,
+    sequence length, batch and clock. Two publishers have different machines; one publisher changes
+    software and configuration, and sometimes the machine. Times to a target have the same target,
+    whatever the precision, batch and length; the user's own results have the same label. If a date
+    or round has several points, from several machines or from tuning, the fastest represents it. A
+    rejected value, or one that lacks the date or one of these properties, is in no series.
     """
     every = []
     for group in places_by(evidence, _key).values():
         fastest = {}
         for index in sorted(group, key=lambda index: speed(evidence[index].point) or 0.0):
             point = evidence[index].point
-            # A submission's dates are those of its runs: its occasion is the repository of its
-            # round.
+            # The dates of a submission are those of its single runs, so its round, which is in the
+            # name of the repository, takes the place of the date.
             occasion = point.source.split("/")[1] if point.clock and point.url else point.date
             fastest[occasion] = index
         if len(fastest) > 1:
@@ -40,11 +40,11 @@ def series(evidence: Sequence[Evidence]) -> list[list[int]]:
 
 
 def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
-    """Return the changes between successive points of all series, each once.
+    """Return the changes between successive points of all series, without duplicates.
 
-    One is found if it is significant at 5% after Holm's correction for all that may be found; that
-    takes several runs of both points. Between two machines of different names it stays open: they
-    may differ on the same software.
+    A change is found if it is significant at 5% after Holm's correction for all changes that can be
+    tested, which takes several runs of both points. Between two machines of different names it
+    remains undecided: they may differ in speed with the same software.
     """
     every = []
     p_values = []
@@ -71,7 +71,7 @@ def changes(evidence: Sequence[Evidence]) -> tuple[Change, ...]:
 
 
 def _key(one: Evidence) -> object:
-    """Return what the points of a series have in common; None for a point that belongs to none."""
+    """Return the key that the points of a series share; None for a point in no series."""
     point = one.point
     counted = unit(point)
     config: tuple[object, ...] = (point.precision, point.global_batch_size, point.sequence_length)

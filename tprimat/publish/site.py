@@ -1,9 +1,9 @@
 """A record -> a static site that opens from file://: an index with a script, other pages without
 one.
 
-Values come from others, so every text is escaped by the templates, an address is a link only if it
-is one of the web, and the pages' policy allows the site's own files alone: no inline script or
-style.
+Values come from other people, so the templates escape every text, only a web address becomes a
+link, and the content security policy of the pages allows only the site's own files: no inline
+script or style.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 CHART_LIBRARY = _HERE / "vendor" / "uPlot.iife.min.js"
-"""uPlot 1.6.32, of npm's package uplot."""
+"""uPlot 1.6.32, from the npm package uplot."""
 _ASSETS = (
     "site.css",
     "site.js",
@@ -41,7 +41,7 @@ _ASSETS = (
     *(f"vendor/{name}" for name in (CHART_LIBRARY.name, "uPlot.min.css", "uPlot.LICENSE")),
 )
 SHORT_NOTE = 40
-"""Characters of a note that a table shows folded."""
+"""Number of characters of a note above which a table folds it."""
 _NO_INTERVAL = "run-to-run variation unknown"
 
 MARKS = {
@@ -79,7 +79,7 @@ _SOFTWARE = {
         "pytorch": "PyTorch",
     },
 }
-"""How the makers write the names."""
+"""Names of software as its makers write them."""
 
 _PRODUCT = re.compile(r"(?!commit)[A-Za-z]+ \d")
 
@@ -98,10 +98,10 @@ class Row:
     """A point as tables show it, with the pages that its names lead to.
 
     Attributes:
-        number: of its GPU, for its color.
-        anchor: of the point on the page of its source.
-        evidence: an address of the web, else the point on the page of its source.
-        amount: what rows of one unit are ordered by: the larger the faster.
+        number: the number of its GPU, which selects the color.
+        anchor: the anchor of the point on the page of its source.
+        evidence: a web address, or else the link to the point on the page of its source.
+        amount: the value by which rows with the same unit are sorted; a larger one is faster.
     """
 
     point: Point
@@ -119,9 +119,7 @@ class Row:
 
     @property
     def work(self) -> str:
-        """Task, sequence length and what else sets the work apart: rows that differ in them did
-        different work.
-        """
+        """Task, sequence length and whatever else distinguishes the work of rows."""
         task = TASKS.get(self.point.task, self.point.task)
         length = self.point.sequence_length
         stated = f"{length:,} tokens per sequence" if length else "sequence length not stated"
@@ -140,7 +138,7 @@ class Row:
 
     @property
     def software(self) -> str:
-        """Framework and version, as they are read."""
+        """Framework and version, in readable form."""
         return software(self.point.framework, self.point.version)
 
     @property
@@ -161,7 +159,7 @@ class Series:
     """Rows of one configuration in the order of their dates.
 
     Attributes:
-        changes: how a row differs from the one before, by its anchor.
+        changes: how a row differs from the row before it, by the anchor of the row.
     """
 
     rows: Sequence[Row]
@@ -169,12 +167,12 @@ class Series:
 
     @property
     def anchor(self) -> str:
-        """Where it is on the page of its GPU."""
+        """Its anchor on the page of its GPU."""
         return f"series-{self.rows[0].anchor}"
 
     @property
     def gain(self) -> float:
-        """The newest speed over the oldest."""
+        """The newest speed divided by the oldest one."""
         ratio = self.rows[-1].amount / self.rows[0].amount
         if self.is_time:
             return 1 / ratio
@@ -204,7 +202,7 @@ class Series:
 
     @property
     def months(self) -> int:
-        """Between the oldest and the newest row."""
+        """Number of months between the oldest and the newest row."""
         return _month(self.rows[-1]) - _month(self.rows[0])
 
 
@@ -215,10 +213,10 @@ def _month(row: Row) -> int:
 
 
 def write(record: Record, tables: JsonObject, folder: Path) -> None:
-    """Write the pages and what they need into the folder of a site: a record, and its object by
-    data.values().
+    """Write the pages and the files that they need into the folder of a site. `tables` is the
+    object that data.values() makes of the record.
 
-    The folder is made if it isn't there. Raises UsageError if a file can't be written.
+    The folder is created if it doesn't exist. Raises UsageError if a file can't be written.
     """
     rows = _rows(record, tables)
     groups = {"gpus": "gpu", "models": "model", "sources": "source"}
@@ -260,12 +258,12 @@ def _natural(title: str) -> list[tuple[int, str]]:
 
 
 def software(framework: str, version: str) -> str:
-    """Return what trained as it is read: name and version, the name once."""
+    """Return the software in readable form: name and version, without repeating the name."""
     name = _SOFTWARE.get(framework, framework.replace("_", "-"))
     version = version.replace("nvcr.io/nvidia/", "")
     if version.lower().startswith(name.lower()):
         version = version[len(name) :].lstrip(": ")
-    # A version of another product isn't one of the framework.
+    # If the version is that of another product, a comma separates it from the framework.
     return f"{name}{',' * bool(name and _PRODUCT.match(version))} {version}".strip()
 
 
@@ -293,7 +291,7 @@ def _grouped(rows: Iterable[Row], name: str) -> dict[str, list[Row]]:
 
 
 def _value(point: Point) -> tuple[str, str, float]:
-    """Return the first metric that a point has: text, unit, and what it is ordered by."""
+    """Return the first metric that a point has: its text, unit, and the value to sort by."""
     for name, unit in _METRICS:
         value = getattr(point, name)
         if value is not None:
@@ -354,7 +352,7 @@ def _history(record: Record, page: str, rows: Sequence[Row]) -> list[Series]:
 
 
 def _change(change: Change) -> str:
-    """Return a change as a sentence fragment: size, interval, and what it allows to say."""
+    """Return a change as part of a sentence: its size, interval, and whether it is significant."""
     size = f"{100 * (change.ratio - 1):+.1f}%".replace("-", "−")
     if change.low is None or change.high is None:
         return f"{size}, {_NO_INTERVAL}"
@@ -385,7 +383,7 @@ def _sizes(configuration: str) -> dict[str, str]:
 
 
 def _words(record: Record, repeats: Sequence[int]) -> markupsafe.Markup:
-    """Return the words that the script shares with the other pages."""
+    """Return the texts that the script shares with the other pages."""
     names = {(point.framework, point.version) for point in record.points}
     table = [[*pair, plain(software(*pair))] for pair in sorted(names)]
     words = {
@@ -399,8 +397,8 @@ def _words(record: Record, repeats: Sequence[int]) -> markupsafe.Markup:
 
 
 def _repeats(rows: Iterable[Row], gpus: JsonObject) -> list[int]:
-    """Return for each GPU how many with more results have its color: their bars are plain, its own
-    is hatched.
+    """Return for each GPU the number of GPUs with more results that have the same color; if it is
+    above 0, the GPU's bars are hatched.
     """
     colors = [gpu["color"] for gpu in gpus.values()]
     ranked = [number for number, _ in Counter(row.number for row in rows).most_common()]
@@ -409,8 +407,8 @@ def _repeats(rows: Iterable[Row], gpus: JsonObject) -> list[int]:
 
 
 def _colors(gpus: Iterable[JsonObject], repeats: Iterable[int]) -> str:
-    """Return a class for each GPU, by its number, with its color on a light and on a dark ground,
-    and its hatching.
+    """Return a CSS class for each GPU, by its number, with its color on a light and on a dark
+    background, and its hatching.
     """
     light = [f".gpu-{number}{{--gpu:{gpu['color']}}}" for number, gpu in enumerate(gpus)]
     dark = [f".gpu-{number}{{--gpu:{gpu['dark']}}}" for number, gpu in enumerate(gpus)]

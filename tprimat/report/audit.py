@@ -1,4 +1,4 @@
-"""The audit of published figures -> a document, and values for --json."""
+"""The audit of published results -> a document, and values for --json."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tprimat.text import counted, plain
 
 MOST_FINDINGS = 4
 MOST_LINES = 8
-"""Findings of the first screen, and lines of a finding that are listed."""
+"""Most findings on the first screen, and most rows that are listed for a finding."""
 
 _TITLES = {
     "contradiction": "contradictory",
@@ -31,8 +31,8 @@ _TITLES = {
 
 
 def document(audited: Sequence[Audited]) -> Document:
-    """Return what contradicts, the gravest first and alike findings of a model together, then
-    counts.
+    """Return the findings, the most severe first and similar findings on a model together, and then
+    their numbers.
     """
     wrong = [row for row in audited if row.findings and row.findings[0].severity != "info"]
     if not wrong:
@@ -55,9 +55,10 @@ def document(audited: Sequence[Audited]) -> Document:
 
 
 def _alike(row: Audited) -> object:
-    """Return what rows with the same finding have in common: their figure.
+    """Return the key by which similar findings are listed together.
 
-    A mistake in a formula is the same one in every row of the model.
+    A mistake in a formula is the same in all rows of a model; any other finding is specific to its
+    row.
     """
     first = row.findings[0]
     model = row.figure.row
@@ -67,7 +68,7 @@ def _alike(row: Audited) -> object:
 
 
 def _counts(audited: Sequence[Audited]) -> list[str]:
-    """Return how many rows each rule finds something in, and how many can only be bounded."""
+    """Return the number of rows with findings of each rule, and of those that have only bounds."""
     counts = []
     for rule, title in _TITLES.items():
         number = sum(any(finding.rule == rule for finding in row.findings) for row in audited)

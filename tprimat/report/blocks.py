@@ -1,6 +1,6 @@
 """Documents and their blocks, from which screens, Markdown and the HTML page are written.
 
-Texts in here are plain: whoever writes a block escapes them.
+Texts in blocks are plain; the code that writes a format escapes them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class _Text:
 
 
 class Code(_Text):
-    """A text that is to be read letter by letter: a path, a digest, a command."""
+    """Text that must be shown exactly: a path, a digest, a command."""
 
 
 class Strong(_Text):
@@ -24,7 +24,9 @@ class Strong(_Text):
 
 @dataclasses.dataclass(frozen=True)
 class Link(_Text):
-    """A text that leads to an anchor of the page, if there is one; elsewhere the text alone."""
+    """Text that links to an anchor on the HTML page, if that exists; only the text in other
+    formats.
+    """
 
     anchor: str
     style: str = "figure"
@@ -32,28 +34,28 @@ class Link(_Text):
 
 @dataclasses.dataclass(frozen=True)
 class Target(_Text):
-    """The title of a row to which links lead; elsewhere the text alone."""
+    """The title of a row that links lead to; only the text in other formats than HTML."""
 
     anchor: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Output(_Text):
-    """A text that the page's script replaces; elsewhere the text alone."""
+    """Text that the HTML page's script replaces; only the text in other formats."""
 
     name: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """Numbers of footnotes, on the page alone."""
+    """Numbers of footnotes, only on the HTML page."""
 
     numbers: tuple[int, ...]
 
 
 Inline = str | Code | Strong | Marks | Link | Target | Output
 Content = Inline | Sequence[Inline]
-"""What stands in a line: a text, or several pieces that follow each other."""
+"""The content of a line: a text, or several pieces in their order."""
 
 Cells = list[Content]
 """A row of a table."""
@@ -72,10 +74,9 @@ class Headline:
     """An answer: one sentence without its period.
 
     Attributes:
-        certainty: how sure it is, and on what it rests.
-        context: what it is about, above it on a screen.
-        alone: the sentence for where nothing above it says what it is about; empty if it is the
-            same.
+        certainty: how certain it is, and what it is based on.
+        context: its subject, shown above it on a screen.
+        alone: the sentence for places without the context; empty if it is the same.
     """
 
     text: str
@@ -85,7 +86,7 @@ class Headline:
 
 
 DETAIL = "detail"
-"""The style of a paragraph that explains what stands above it; a screen indents it."""
+"""The style of a paragraph that explains what is above it; a screen indents it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,10 +102,11 @@ class Notes:
     """A list, each entry with the entries below it.
 
     Attributes:
-        title: what they are, without a colon.
-        marks: what stands before each entry on a screen; one for all, or one each.
-        most: how many entries belong to the first screen; None for all.
-        least: how many of those stay on a first screen that is too long otherwise; None for all.
+        title: without a colon.
+        marks: the mark before each entry on a screen: one for all entries, or one for each.
+        most: the number of entries on the first screen; None for all.
+        least: the number that remains if the first screen would be too long otherwise; None for
+            all.
     """
 
     entries: Sequence[tuple[Content, Sequence[Content]]]
@@ -116,8 +118,8 @@ class Notes:
 
 @dataclasses.dataclass(frozen=True)
 class NextSteps:
-    """What makes the answer better, the most useful step first; the first screen has that one
-    alone.
+    """What would make the answer more certain, the most useful step first; the first screen has
+    only that one.
     """
 
     texts: Sequence[str]
@@ -133,10 +135,10 @@ class Table:
         right_from: index of the first column that is aligned to the right.
         caption: what the table is, on the page, for readers without the surrounding text (screen
             readers).
-        many: whether each row is a system, with a name that may be long.
+        many: whether each row is a system, whose name may be long.
         hidden: indices of columns that the first screen leaves out.
-        most: how many rows the first screen has; None for all.
-        is_cut: whether the last column gets the room that the others leave on a screen, and its
+        most: number of rows on the first screen; None for all.
+        is_cut: whether the last column gets the width that the others leave on a screen, and its
             texts are cut to it.
     """
 
@@ -151,7 +153,7 @@ class Table:
 
 
 class Image(_Text):
-    """The place of the picture, with what it shows for those who don't see it."""
+    """The place of the plot, with a text on what it shows for readers who can't see it."""
 
 
 class Script(_Text):
@@ -160,13 +162,13 @@ class Script(_Text):
 
 @dataclasses.dataclass(frozen=True)
 class Footnotes:
-    """Footnotes with their numbers, on the page alone."""
+    """Footnotes with their numbers, only on the HTML page."""
 
     entries: Sequence[tuple[int, str]]
 
 
 Distinct = dict[str, None]
-"""Texts in their order, each once."""
+"""Texts in their order, without duplicates."""
 
 Block = Heading | Headline | Paragraph | Notes | NextSteps | Table | Image | Script
 Blocks = Iterator[Block]
@@ -174,14 +176,13 @@ Blocks = Iterator[Block]
 
 @dataclasses.dataclass(frozen=True)
 class Document:
-    """What is said about a comparison, a scaling, an explanation or a check, made once for every
-    way of writing it.
+    """The report on a comparison, a scaling, an explanation or a check, made once for all formats.
 
     Attributes:
         screen: the blocks of the first screen, the answer first.
         details: what follows with --verbose, and in files.
-        answer: what --quiet leaves; by default the headlines of the first screen.
-        all_with: the option with which the first screen has all entries and rows.
+        answer: what is shown with --quiet; if empty, the headlines of the first screen.
+        all_with: the option that makes the first screen show all entries and rows.
     """
 
     screen: Sequence[Block]
@@ -191,7 +192,7 @@ class Document:
 
 
 def pieces(content: Content) -> tuple[Inline, ...]:
-    """The pieces of a line."""
+    """Return the pieces of a line."""
     if isinstance(content, Inline):
         return (content,)
     return tuple(content)
@@ -213,7 +214,7 @@ def notes(
     *,
     least: int | None = None,
 ) -> list[Block]:
-    """Return a list of which no entry has others below it; nothing without entries."""
+    """Return a list whose entries have no entries below them; empty without entries."""
     entries = [(text, ()) for text in texts]
     if entries:
         return [Notes(entries, title, marks, most, least)]

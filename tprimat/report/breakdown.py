@@ -1,5 +1,5 @@
-"""Where the time goes, of two runs or more side by side: from trace reports, or a framework's own
-timers.
+"""What the time of two or more runs is spent on, side by side: from trace reports, or from a
+framework's own timers.
 """
 
 from __future__ import annotations
@@ -23,19 +23,21 @@ PARTS = (
     "communication",
     "copies",
 )
-"""Parts that come first, in this order; the others follow in the order of the longest."""
+"""Parts that come first, in this order; the others follow, the longest first."""
 
 ADDING_UP = ("computation", "exposed_communication", "exposed_copies", "idle")
 """Parts of a trace report that make up its total, without overlap."""
 
 OF_LOOP = ("data_wait_s", "compute_s")
-"""Parts of all measured steps, by the loop: no parts of a trace, which is of other steps."""
+"""Parts that the training loop measures over all steps; they don't belong to a trace, which covers
+other steps.
+"""
 
 MOST_KERNELS = 5
-"""Kernels of each run in a table."""
+"""Most kernels of each run in a table."""
 
 LONGEST_NAME = 72
-"""Characters of a kernel's name."""
+"""Most characters of a kernel's name."""
 
 _TRACED = (
     "A trace report covers all that was traced and does not state the number of steps: compare"
@@ -54,17 +56,15 @@ _TIMED = (
 
 
 _NOTES = {"report": _TRACED, "trace": _PROFILED, "timers": _TIMED}
-"""What a table says, by where its breakdowns come from."""
+"""Notes below a table, by the source of its breakdowns."""
 
 
 def breakdowns(model: ModelComparison, caption: str = "") -> list[tuple[Table, str]]:
-    """Return tables of the runs with a breakdown by the same means, each with a note; none for fewer
-    than two runs.
-    """
+    """Return a table with a note for each kind of breakdown that at least two runs have."""
     tables = []
     for kind, note in _NOTES.items():
         names, runs = _named(model, (kind,))
-        # Of two systems with traces, the difference is explained instead.
+        # For two systems with traces, the explanation of their difference replaces the table.
         if len(runs) > 1 and not (kind == "trace" and of_model(model)):
             rows = [[_title(part), *(_cell(run, part) for run in runs)] for part in _parts(runs)]
             tables.append((Table(["", *names], rows, caption=caption), note))
@@ -152,8 +152,8 @@ def _origin(result: RunResult) -> str:
 
 
 def shares(model: ModelComparison) -> tuple[list[str], list[tuple[str, list[float | None]]]]:
-    """Return the names of the runs with trace reports, and in % each part that adds up to the
-    total.
+    """Return the names of the runs with trace reports, and the parts that add up to the total, in
+    %; None if unknown.
     """
     names, runs = _named(model, ("report", "trace"), needed="total")
     parts = []

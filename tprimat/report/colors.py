@@ -1,10 +1,10 @@
-"""The colors of systems, for the plot and the page: they belong to the vendor and the GPU, whatever
-the order.
+"""The colors of systems, for the plot and the HTML page: they depend on vendor and GPU, not on the
+order of the systems.
 
-Greens are NVIDIA's and reds AMD's. The tones were chosen so that those of a vendor, and the first
-ones of all, stay apart for color-blind people too (CIELAB distances under the simulation of Machado
-et al. 2009), with a contrast of 3:1 or more on white and on the page's dark ground. Who prints in
-black has markers, line styles and the bars' patterns.
+Greens are NVIDIA's and reds AMD's. The tones of a vendor, and the first ones of all vendors, can be
+distinguished by color-blind people, too (CIELAB distances under the simulation of Machado et al.
+2009), and have a contrast of 3:1 or more on white and on the page's dark background. For prints in
+black there are markers, line styles and patterns of bars.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tprimat.compare import SystemResult
 
 
 class Tone(NamedTuple):
-    """A color on a light ground and on a dark one."""
+    """A color for a light background, and one for a dark background."""
 
     light: str
     dark: str
@@ -39,7 +39,7 @@ TONES = {
     "CPU": _tones("#8424D8/#CC96F6 #3C0C66/#8448C0 #606CB4/#6084C6 #2490EA/#4E5AE4"),
     None: _tones("#66666C/#667878 #90909C/#C6C6D2 #24241E/#F0EAF0"),
 }
-"""By vendor; None is for a vendor that isn't known."""
+"""Tones by vendor; None for an unknown vendor."""
 
 FIRST_TONE = {
     **{
@@ -54,21 +54,22 @@ FIRST_TONE = {
     },
     **{"CDNA3": 0, "CDNA4": 1, "MI325X": 2, "MI350X": 3, "CDNA2": 4, "RDNA3": 5},
 }
-"""The tone of a GPU, or of its family, so that a GPU has its color beside any other; others have
-the first.
+"""The number of the tone of a GPU or of its family, so that a GPU keeps its color whatever it is
+compared with; other GPUs have the first tone.
 """
 
 PARTS = _tones(
     "#0072B2/#56B4E9 #D55E00/#F28E4E #009E73/#2FBF94 #CC79A7/#E39BC4 #56B4E9/#9AD3F5"
     " #E69F00/#F0C24B #000000/#F2F2F2"
 )
-"""For what isn't a system, such as parts of the time: Okabe and Ito's, with gray instead of yellow.
+"""Colors for other things than systems, such as parts of the time: Okabe and Ito's, with gray
+instead of yellow.
 """
 
 
 class Color(NamedTuple):
-    """A system's tone, and how many systems before it have the same one since the vendor has no
-    more.
+    """A system's tone, and the number of systems before it with the same tone; above 0 if there are
+    more systems than tones.
     """
 
     tone: Tone
@@ -78,15 +79,15 @@ class Color(NamedTuple):
 def colors_of(systems: Mapping[str, SystemResult]) -> dict[str, Color]:
     """Return the color of each name, whatever the order of the systems.
 
-    Of several systems of a GPU the first by name has its tone; the others have the next free ones
-    of the vendor.
+    Of several systems with one GPU, the first by name has the GPU's tone; the others have the next
+    free tones of the vendor.
     """
     return _assigned({name: _preferred(systems[name]) for name in sorted(systems)})
 
 
 def colors_of_gpus(names: Mapping[str, tuple[str | None, str]]) -> dict[str, Color]:
-    """Return the color of each GPU, given its vendor and its short name; the first ones have their
-    own tones.
+    """Return the color of each GPU, given its vendor and its short name, in an order of priority
+    for their own tones.
     """
     preferred = {}
     for key, (vendor, short) in names.items():
@@ -120,7 +121,8 @@ def _preferred(system: SystemResult) -> tuple[str | None, int]:
     run = system.run
     if run.platform == "cpu":
         return "CPU", 0
-    # By its name alone: what speaks against a peak, such as a partition's memory, changes no color.
+    # Only the name counts: what makes its peak unknown, such as the memory of a partition, doesn't
+    # change its color.
     first = _first_tone(gpus.short_name(run.gpu_info.device_name or ""))
     if system.vendor in TONES:
         return (system.vendor, first or 0)

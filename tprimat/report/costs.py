@@ -1,5 +1,5 @@
-"""What a pair costs, in words: as text, and as pieces that the page's script completes with the
-reader's prices.
+"""The cost of a pair in words: as text, and as pieces that the HTML page's script completes with
+the reader's prices.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHEAPER = (
 
 _BRIEF = "{cheaper} is {saving}% cheaper per {noun} than {dearer}, which breaks even at {even}"
 _BRIEF_TIE = "no significant difference in cost per {noun} between {faster} and {slower}"
-"""Below a table that has the prices."""
+"""The sentence below a table that already has the prices."""
 
 
 def cost_sentence(
@@ -38,8 +38,8 @@ def cost_sentence(
 ) -> str:
     """Return which system costs less per token, and the break-even price.
 
-    A sentence beside a table of these systems has no prices, and names as short as tell the systems
-    apart.
+    A sentence beside a table of these systems omits the prices, and has names that are just long
+    enough to distinguish the systems.
     """
     values = _names(pair_cost)
     faster = pair_cost.pair.faster.name
@@ -62,11 +62,10 @@ def cost_sentence(
 
 
 def forms(pair_cost: PairCost) -> JsonObject:
-    """Return the sentences in pieces, each with the linear form of the prices that it holds below
-    zero.
+    """Return the possible sentences in pieces, each with a linear form of the prices: the first
+    sentence whose form is below zero is the answer.
 
-    A piece is a text or the slot of a value; see Outcome for the forms. The first sentence that
-    holds is the answer.
+    A piece is a text or the slot of a value; see Outcome for the forms.
     """
     names = _names(pair_cost)
     sentences: list[JsonObject] = []
@@ -95,8 +94,8 @@ def _names(pair_cost: PairCost) -> dict[str, str]:
 
 
 def _break_even(pair_cost: PairCost, prices: Mapping[str, Price]) -> str:
-    """Return the sentence without both prices; a break-even is in USD if one of the two has a
-    price.
+    """Return the sentence on the break-even if a price is missing; it is in USD if one of the two
+    systems has a price.
     """
     names = _names(pair_cost)
     low, high = pair_cost.break_even
@@ -133,7 +132,7 @@ def _pieces(sentence: str, values: Mapping[str, str]) -> list[str | dict[str, st
 
 
 def span(bounds: Sequence[str]) -> str:
-    """Return two bounds as text; once if they are equal."""
+    """Return two bounds as text; only one if they are equal."""
     return "–".join(dict.fromkeys(bounds))
 
 
@@ -144,7 +143,9 @@ def _dollars(price: float) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share that is neither nothing nor all as one that isn't 0 or 100."""
+    """Return a share in percent as text: 0.4 for a small one, >99 for one that would round to
+    100.
+    """
     if 0.01 <= share < 0.995:
         return f"{100 * share:.0f}"
     if share < 0.01:

@@ -1,5 +1,5 @@
-"""Comparison -> a document: the answer first, then the values behind it. The page shows some of its
-sections.
+"""Comparison -> a document: the answer first, then the values that it is based on. The HTML page
+shows some of its sections.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ METHOD = (
     f" {level()} confidence interval. {LOSS}"
 )
 MOST_SYSTEMS = 100
-"""Systems of a group that the tables have; nobody reads more, and --json has all."""
+"""Most systems of a group in the tables; --json has all."""
 
 EFFICIENCY = (
     f"Values in brackets are {level()} confidence intervals, unless another level is given. Missing"
@@ -84,8 +84,8 @@ EFFICIENCY = (
 
 
 def in_full(report: Report, sources: Sources, *, plot: bool) -> Document:
-    """Return all that a file says of a report, with the place of its plot: the answer, then the
-    values behind it.
+    """Return the whole report for a file, with the place of its plot: the answer, then the values
+    that it is based on.
     """
     report = report.shortened(MOST_SYSTEMS)
     titles = ", ".join(model.title for model in report.comparison.models)
@@ -107,7 +107,7 @@ def in_full(report: Report, sources: Sources, *, plot: bool) -> Document:
 
 
 def on_screen(report: Report, *, verbose: bool = True) -> Document:
-    """Return what a terminal shows of a report: the answer on one screen; with --verbose all
+    """Return what a terminal shows of a report: the answer on one screen; if verbose, all
     values.
     """
     if report.scaling is not None:
@@ -117,7 +117,7 @@ def on_screen(report: Report, *, verbose: bool = True) -> Document:
 
 
 def sections(report: Report) -> Blocks:
-    """Yield the values behind an answer, section by section."""
+    """Yield the values that the answers are based on, section by section."""
     comparison = report.comparison
 
     def of_models(section: Callable[[ModelComparison], Iterable[Block]]) -> Blocks:
@@ -157,14 +157,14 @@ def _performance(comparison: Comparison, model: ModelComparison) -> Blocks:
         rows = tables.speed_rows(group, footnotes)
         more = []
         for name in _OTHER_METRICS:
-            # Of one device each, the throughput of all is that of one, which stands above.
+            # With one device each, the total throughput is that per device, which is above.
             is_repeated = all(system.count == 1 for system in group.systems)
             if name != "tokens_per_second" or not is_repeated:
                 metric = metrics.by_name(name)
                 more.append(tables.row_of(tables.titled(metric), _others(group, name)))
         yield from tables.explained(_grid(group, [*rows, *_known(more)]))
     yield from notes(_by_text(model, rates.value_warnings))
-    # Without prices, a break-even is a speedup in other words, so only the leaders have one.
+    # Without prices, a break-even only restates a speedup, so only the leaders have one.
     pairs = list(model.pairs)
     if not comparison.prices:
         pairs = [group.leaders for group in model.groups if group.leaders]
@@ -200,7 +200,7 @@ def _config_diff(model: ModelComparison) -> Blocks:
 
 
 def _efficiency(comparison: Comparison, model: ModelComparison) -> Blocks:
-    """Yield share of the peak, money and time to train; and why something is missing."""
+    """Yield the share of the peak, cost and time to train; and why a value is missing."""
     columns = {}
     missing = {}
     for system in model.systems:
@@ -229,7 +229,7 @@ def _by_text(model: ModelComparison, read: Callable[[SystemResult], Iterable[str
 
 
 def beside_published(model: ModelComparison) -> list[Block]:
-    """Return the speeds beside those that are published of the same."""
+    """Return a comparison of the speeds with published ones of the same GPU and model."""
     return notes(
         published.beside(model),
         "Published results for the same GPU, model, task, precision and sequence length",
@@ -260,11 +260,11 @@ _HARDWARE = {
     "Container": "environment.container",
     "GPU memory of other processes": "environment.memory_held_by_others_gb",
 }
-"""Where a run has what trained, by the titles of the rows."""
+"""The field of a run for each row of the table of hardware."""
 
 
 def hardware(comparison: Comparison) -> Blocks:
-    """Yield what trained, system by system."""
+    """Yield the hardware and software of each system."""
     runs: dict[str, list[Run]] = {}
     for system in comparison.systems:
         runs.setdefault(system.name, []).extend(result.run for result in system.runs)
@@ -279,8 +279,8 @@ def hardware(comparison: Comparison) -> Blocks:
 
 
 def _stated(run: Run, path: str) -> str:
-    """Return what a run states there, memory with its unit and the software stack with its version;
-    empty if nothing.
+    """Return a run's value of the field at this path, memory with its unit and the software stack
+    with its version; empty if unknown.
     """
     value = fields(run, path)[path]
     if path == "gpu_info.software_stack":
@@ -312,8 +312,8 @@ def _details(model: ModelComparison) -> Blocks:
 
 
 def evidence(comparison: Comparison) -> Blocks:
-    """Yield what a comparison rests on: files with their digests, and what the checks and readers
-    say of the runs.
+    """Yield the evidence of a comparison: files with their digests, and the remarks of checks and
+    readers on the runs.
     """
     yield from files(comparison)
     for model in comparison.models:
@@ -330,7 +330,7 @@ def evidence(comparison: Comparison) -> Blocks:
 
 
 def check_findings(model: ModelComparison) -> Blocks:
-    """Yield what the checks found, each once with the systems that it is about; docs/metrics.md
+    """Yield each finding of the checks once, with the systems that it is about; docs/metrics.md
     explains the rules.
     """
     names_of: dict[tuple[str, str, str, tuple[str, ...]], list[str]] = {}
@@ -356,8 +356,8 @@ _CONFIGURATIONS = {
 
 
 def comparisons(pairs: Iterable[Pair], title: str = "Comparisons") -> Blocks:
-    """Yield the pairs with the lines of each; a line that most of them share is yielded once,
-    below.
+    """Yield the pairs, each with its lines; a line that most pairs share is yielded only once,
+    below them.
     """
     compared_pairs = list(map(_compared, pairs))
     often = Counter(line for _, lines in compared_pairs for line in lines)
@@ -433,7 +433,7 @@ def _runs(group: Group) -> Blocks:
 
 
 def _run(system: SystemResult, result: RunResult) -> list[str]:
-    """Return what the table of runs says of one: its start, status and steps, and its times."""
+    """Return the row of one run in the table of runs: its start, status, steps and times."""
     values = result.summary.performance
     texts = [
         # Without fractions of a second.
@@ -453,7 +453,7 @@ def _run(system: SystemResult, result: RunResult) -> list[str]:
 
 
 def files(comparison: Comparison) -> Blocks:
-    """Yield the files that the report rests on, with their digests."""
+    """Yield the files that were compared, with their digests."""
     rows: list[Cells] = []
     results = set()
     logs = set()
@@ -472,7 +472,7 @@ def files(comparison: Comparison) -> Blocks:
 
 
 def repeat(comparison: Comparison, sources: Sources) -> Blocks:
-    """Yield the commands that make the report, and the runs, again."""
+    """Yield the commands that repeat the report and the runs."""
     yield Paragraph(f"Made with TensorPrimat {sources.version}:")
     yield Script(sources.command)
     commands = {}

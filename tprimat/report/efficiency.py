@@ -22,9 +22,7 @@ from tprimat.units import UNKNOWN
 
 @dataclasses.dataclass(frozen=True)
 class EfficiencyTable:
-    """The efficiency of one system; nothing, and the reason, for one that is excluded or has no
-    step times.
-    """
+    """The efficiency of one system; if it is excluded or has no step times, only the reason."""
 
     name: str
     model: str
@@ -34,7 +32,7 @@ class EfficiencyTable:
 
 
 def efficiency_tables(comparison: Comparison) -> list[EfficiencyTable]:
-    """Return one for each system of each model, in the order of the tables."""
+    """Return the table of each system of each model, in the order in which they are shown."""
     tables = []
     for model in comparison.models:
         for system in model.systems:
@@ -57,8 +55,8 @@ _KEPT = tuple(
     and row.role != "harmless"
     and not row.field.startswith(("gpu_info.", "environment.", "energy_metrics."))
 )
-"""What two runs have alike whose memory tells what a micro-batch takes: the work and how it is
-done.
+"""Settings (the work and how it is done) that two runs must share if the memory of a micro-batch is
+computed from the difference of their memory.
 """
 
 
@@ -80,7 +78,7 @@ def micro_batches(comparison: Comparison) -> list[str]:
 
 
 def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Document:
-    """Return a table for each system with what its ranges are, or why there is none."""
+    """Return a table for each system with an explanation of its ranges, or why there is none."""
     screen: list[Block] = []
     answer: list[Block] = []
     for table in tables:
@@ -99,7 +97,7 @@ def document(tables: Sequence[EfficiencyTable], remarks: Sequence[str]) -> Docum
 
 
 def _ranges(table: EfficiencyTable) -> str:
-    """Return what the ranges of a table are; empty if no value has one."""
+    """Return an explanation of the ranges in a table; empty if no value has one."""
     values = itertools.chain(*(column.values.values() for column in table.columns))
     if all(value.low is None for value in values):
         return ""
@@ -140,7 +138,9 @@ def figure(value: Value | None) -> str:
 
 
 def reasons(found: Sequence[Efficiency]) -> list[str]:
-    """Return the reasons of the values, each once, with its rows; then the hints."""
+    """Return the reasons why values are unknown, without duplicates and with their rows; then the
+    hints.
+    """
     titles_of: dict[str, Distinct] = {}
     for metric in rows(found):
         for column in found:

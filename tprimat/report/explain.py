@@ -37,13 +37,13 @@ from tprimat.results.trace import IDLE, TracedWork
 from tprimat.text import counted, join_names, plain, shortened
 
 MOST_BARS = 7
-"""Parts on the screen; the others are one line, and the reports have all."""
+"""Most parts on the screen; the others share one line, and the reports have all."""
 
 MOST_OPERATORS = 8
-"""Operators of a part in the reports."""
+"""Most operators of a part in the reports."""
 
 LONGEST_KERNEL = 40
-"""Characters of a kernel's name in a sentence."""
+"""Most characters of a kernel's name in a sentence."""
 
 SMALL = 0.002
 """Share of the longer step below which a part is not worth a line on the screen."""
@@ -80,7 +80,8 @@ def of_model(model: ModelComparison) -> Explanation | None:
     """Explain why the slower system of a model is slower; None if not exactly two systems have
     traces.
 
-    If the comparison has no answer, as of traces alone, the order is that of the systems.
+    If the comparison has no answer, such as for traces without speeds, the order is that of the
+    systems.
     """
     systems: Sequence[SystemResult] = model.systems
     for group in model.groups:
@@ -92,7 +93,7 @@ def of_model(model: ModelComparison) -> Explanation | None:
         for result in system.runs:
             trace = traced(result.run, system.name)
             if trace:
-                # Of each system the first run that has a trace.
+                # The first run of each system that has a trace.
                 traces.append(trace)
                 break
     if len(traces) == 2:
@@ -101,7 +102,7 @@ def of_model(model: ModelComparison) -> Explanation | None:
 
 
 def brief(explanation: Explanation) -> str:
-    """Return in one sentence, without its period, where the time goes; or that it went into
+    """Return one sentence, without its period, on where the time is lost; or that the two did
     different work.
     """
     if work := different_work(explanation):
@@ -116,14 +117,14 @@ def brief(explanation: Explanation) -> str:
 
 
 def headline(explanation: Explanation) -> str:
-    """Return which step is faster, and by how much, as a sentence without its period; or why that
-    isn't said.
+    """Return which step is faster, and by how much, as a sentence without its period; or why there
+    is no such answer.
     """
     if work := different_work(explanation):
         return f"Not compared: {work}"
     both = (explanation.before, explanation.after)
     faster, slower = sorted(both, key=lambda trace: trace.seconds)
-    # A trace is of single GPUs, and the work of each is known to be the same.
+    # A trace covers single GPUs, each of which is known to do the same work.
     per = " per GPU"
     end = f": {ms(faster.seconds)} vs {ms(slower.seconds)} ms per step"
     if None in explanation.products:
@@ -135,8 +136,8 @@ def headline(explanation: Explanation) -> str:
 
 
 def different_work(explanation: Explanation) -> str | None:
-    """Return how the work of both traces differs, or that they are one; None if it is the same, or
-    may be.
+    """Return how the work in the two traces differs, or that they are the same trace; None if the
+    work is or may be the same.
     """
     before = explanation.before
     after = explanation.after
@@ -162,14 +163,16 @@ def different_work(explanation: Explanation) -> str | None:
 
 
 def reasons(explanation: Explanation) -> list[str]:
-    """Return in a sentence each where either is slower, or what limits the steps instead of GPU
+    """Return sentences on where each system is slower, or on what limits the steps instead of GPU
     work.
     """
     return [text for _, text in _reasons(explanation)]
 
 
 def _reasons(explanation: Explanation) -> list[tuple[str, str]]:
-    """Return these sentences, each after the name of the first system that it is about."""
+    """Return the sentences of reasons(), each with the name of the first system that it is
+    about.
+    """
     names = (explanation.before.name, explanation.after.name)
     limited: dict[Limit, list[str]] = {}
     for name, limit in zip(names, explanation.limits, strict=True):
@@ -194,8 +197,8 @@ def _reasons(explanation: Explanation) -> list[tuple[str, str]]:
 
 
 def look_first(explanation: Explanation) -> str | None:
-    """Return what to look at first, a sentence without its period; None if the traces have no
-    parts, or other work.
+    """Return what to look at first, as a sentence without its period; None if the traces have no
+    parts, or different work.
     """
     bar = explanation.first_look
     if bar is None or not explanation.is_comparable:
@@ -220,7 +223,7 @@ def look_first(explanation: Explanation) -> str | None:
 
 
 def speeds(explanation: Explanation, operator: Operator) -> str:
-    """Return how fast an operator's matrix products ran in both traces; empty for another
+    """Return how fast an operator's matrix products ran in both traces; empty for any other
     operator.
     """
     texts = []
@@ -246,14 +249,14 @@ def operator_title(operator: Operator) -> str:
 
 
 def pair_title(operator: Operator) -> str:
-    """Return the longest kernel of both traces; the operator alone if both run PyTorch's own."""
+    """Return an operator's longest kernel in each trace; the operator if both are PyTorch's own."""
     names = [shortened(_kernel(work), LONGEST_KERNEL) for work in (operator.before, operator.after)]
     return " vs ".join(dict.fromkeys(names))
 
 
 def document(explanation: Explanation) -> Document:
     """Return the difference, its parts in order of effect, and what to look at first; then the
-    operators behind it.
+    operators in these parts.
     """
     advice: list[Block] = []
     if not explanation.is_comparable:
@@ -296,9 +299,10 @@ def caveats(explanation: Explanation) -> Iterator[str]:
 
 
 def _table(explanation: Explanation, most: int | None = None) -> Table:
-    """Return the parts of a step in ms, with intervals and the kernels behind them.
+    """Return a table of the parts of a step in ms, with intervals and their main kernels.
 
-    Of at most so many, those that hardly differ are one row.
+    It has at most `most` rows of parts (None: all); the remaining parts, which hardly differ, share
+    one row.
     """
     bars: Sequence[Bar] = explanation.bars
     if most is not None:
@@ -325,12 +329,14 @@ def _names(explanation: Explanation) -> list[str]:
 
 
 def _small(explanation: Explanation) -> float:
-    """Return below which time a part isn't worth a line, s: 1 ms of a step of 0.5 s."""
+    """Return the time below which a part has no line, s: 1 ms for a step of 0.5 s."""
     return SMALL * max(explanation.before.seconds, explanation.after.seconds)
 
 
 def _operators(explanation: Explanation) -> Iterator[tuple[Table, str]]:
-    """Yield the operators behind each part that differs, with the speed of matrix products."""
+    """Yield a table of the operators in each part that differs, with the speed of matrix
+    products.
+    """
     header = ["operator, ms", *_names(explanation), "difference", "kernels"]
     for bar in explanation.bars:
         if not bar.operators or abs(bar.delta) < SMALL * explanation.before.seconds:
@@ -346,7 +352,7 @@ def _operators(explanation: Explanation) -> Iterator[tuple[Table, str]]:
 
 
 def _kernels(explanation: Explanation, operator: Operator) -> str:
-    """Return an operator's kernels, if they say more than its name, and the speed of its matrix
+    """Return an operator's kernels, if they tell more than its name, and the speed of its matrix
     products.
     """
     pair = pair_title(operator)
@@ -394,8 +400,8 @@ def _operator_values(explanation: Explanation, operator: Operator) -> JsonObject
 
 
 def waterfall(explanation: Explanation) -> JsonObject:
-    """Return the bars of a waterfall from one step time to the other, ms: where each begins and how
-    long it is.
+    """Return the bars of a waterfall chart from one step time to the other, with the start and the
+    length of each, ms.
     """
     steps = []
     smaller = []
@@ -431,7 +437,7 @@ def _delta(delta: float, interval: Bounds | None) -> str:
 
 
 def _behind(bar: Bar) -> str:
-    """Return the kernels behind a part: the pair of the operator that differs most."""
+    """Return the main kernels of a part: the pair of the operator that differs most."""
     if not bar.operators:
         return ""
     operator = bar.operators[0]
@@ -440,7 +446,9 @@ def _behind(bar: Bar) -> str:
 
 
 def _kernel(work: Sequence[TracedWork]) -> str:
-    """Return a short name of the longest kernel: of PyTorch's own that of the operator."""
+    """Return a short name of the longest kernel; for PyTorch's own kernels, that of the
+    operator.
+    """
     if not work:
         return "none"
     if "at::native::" in work[0].kernel:
@@ -469,7 +477,7 @@ def _achieved(achieved: Achieved) -> str:
     if achieved.of_peak is not None:
         tflops += f" ({achieved.of_peak:.0%} of peak)"
     text = f"{tflops}, {achieved.terabytes_per_s:.2f} TB/s"
-    # Small matrices stay in a cache, which is faster than the memory.
+    # The share of the bandwidth may exceed 1: small matrices stay in a cache.
     share = achieved.of_bandwidth
     if share is not None and share <= 1:
         return f"{text} ({share:.0%})"

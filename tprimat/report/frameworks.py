@@ -29,13 +29,13 @@ from tprimat.results.run import Run
 from tprimat.text import capitalized, join_names, plain, shortened
 
 LONGEST_VALUES = 240
-"""Characters of the values of a setting."""
+"""Most characters of the values of a setting."""
 
 MOST_CAVEATS = 4
 
 
 def document(report: Report) -> Document:
-    """Return the hardware, a table for each model, and who is fastest; then what differs."""
+    """Return the hardware, a table for each model, and the fastest system; then what differs."""
     comparison = report.comparison
     devices = " and ".join(_distinct(system.gpu for system in comparison.systems))
     screen: list[Block] = [Heading(1, f"{devices or 'Unknown GPU'}: framework comparison")]
@@ -136,8 +136,8 @@ def _fastest(group: Group) -> list[str]:
 
 def _name(system: SystemResult) -> str:
     parts = [tables.FRAMEWORKS.get(part, part) for part in plain(system.name).split(", ")]
-    # If the GPU alone distinguishes the systems, the framework is named all the same: the table is
-    # about it.
+    # The framework is named even if only the GPU distinguishes the systems: the table is about
+    # frameworks.
     framework = system.framework or ""
     title = tables.FRAMEWORKS.get(framework, plain(framework))
     if title and title not in parts:
@@ -146,8 +146,8 @@ def _name(system: SystemResult) -> str:
 
 
 def _total_time(system: SystemResult) -> str:
-    """Return the longest of the runs' wall times: nobody states whether they ran one after the
-    other.
+    """Return the longest of the runs' wall times, not their sum: it is unknown whether they ran one
+    after the other.
     """
     times = [result.summary.performance.total_time_seconds for result in system.valid_runs]
     measured = [time for time in times if time is not None]

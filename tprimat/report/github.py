@@ -1,5 +1,5 @@
 """RegressionCheck -> workflow commands of GitHub Actions: one annotation per check, at the log or
-result it rests on.
+result with its evidence.
 
 https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -13,8 +13,8 @@ from tprimat.text import plain
 
 
 def workflow_commands(found: RegressionCheck) -> list[str]:
-    """Return a workflow command for each check, the most severe first, as GitHub shows ten of each
-    level.
+    """Return a workflow command for each check, the most severe first, since GitHub shows only ten
+    of each level.
     """
     levels = {"within": "notice", "inconclusive": "warning"}
     if found.fail_on_inconclusive:
@@ -32,10 +32,11 @@ def of_error(error: TensorPrimatError) -> str:
 
 
 def _place(check: Check) -> dict[str, str]:
-    """Return the log of the candidate's first run, with the line of its first steady step; of a
-    live run the result.
+    """Return the log of the candidate's first run, with the line of its first steady step; for a
+    live run, its result file.
 
-    If the baseline alone is excluded, as its values can't be true, it is the baseline's.
+    If only the baseline is excluded because its values can't be true, the place is in the
+    baseline's files.
     """
     if check.pair is None:
         return {}
@@ -56,8 +57,8 @@ def _place(check: Check) -> dict[str, str]:
 
 
 def _command(level: str, title: str, text: str, place: dict[str, str]) -> str:
-    """Return one line. The text comes from results and logs: it must neither end the line nor add a
-    property.
+    """Return one command as one line. The text comes from results and logs, so it is escaped: it
+    must neither end the line nor add a property.
     """
     properties = []
     for name, value in {"title": title, **place}.items():

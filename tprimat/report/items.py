@@ -21,12 +21,13 @@ class Item:
     """A system of one model, as it is drawn.
 
     Attributes:
-        title: of its model and work.
-        name: as text that is safe to show.
+        title: the title of its model and work.
+        name: its name, as text that is safe to show.
         label: its name, with the model if there are several.
-        speedup: beside its bar, as text; empty if there is none.
-        color, marker, hatch: of the system, the same for all models; the last two for print.
-        line: style of the model.
+        speedup: the text beside its bar; empty if there is none.
+        color, marker, hatch: those of the system, the same for all models; marker and hatch are for
+            prints in black.
+        line: the line style of the model.
     """
 
     model: ModelComparison
@@ -79,7 +80,7 @@ def _speedups(group: Group) -> dict[SystemResult, str]:
     speedups = {}
     for pair in group.pairs:
         if pair.ratio:
-            # Intervals are in the tables: beside bars they would take a third of them.
+            # Intervals are only in the tables: beside bars they would take a third of the width.
             speedups[pair.system] = tables.versus(pair).partition(" [")[0]
     if not speedups:
         return {}

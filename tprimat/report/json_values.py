@@ -30,13 +30,13 @@ from tprimat.results.run import Run
 
 
 def dumped(values: Mapping[str, Any]) -> str:
-    """Return values as JSON, as plain() makes them."""
+    """Return the JSON text of values, converted by plain()."""
     return json.dumps(plain(values), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def plain(values: Mapping[str, Any]) -> JsonObject:
-    """Return values as JSON has them: None for infinity and NaN; a record is a dictionary of its
-    fields.
+    """Return values that JSON can represent: None instead of infinity and NaN, and dictionaries
+    instead of records.
     """
     return _finite(msgspec.to_builtins(values))  # type: ignore[no-any-return]
 
@@ -52,8 +52,8 @@ def _finite(value: Any) -> Any:
 
 
 def fields(record: object, *names: str) -> JsonObject:
-    """Return fields of a record by name; `name=path.to.it` is one of its parts, None if a part of
-    it is None.
+    """Return fields of a record by name. `name=path.to.it` is the field at that path, None if a
+    part of the path is None.
     """
     values = {}
     for text in names:
@@ -67,7 +67,9 @@ def fields(record: object, *names: str) -> JsonObject:
 
 
 def note_values(name: str, notes: Sequence[Note]) -> JsonObject:
-    """Return the sentences of notes under a name, and beside it their codes with fields."""
+    """Return the sentences of notes under a name such as notes, and their codes with fields under
+    note_codes.
+    """
     return {name: [*map(words, notes)], f"{name.removesuffix('s')}_codes": notes}
 
 
@@ -137,7 +139,7 @@ _RUN = (
 
 
 def account_values(run: Run, summary: Summary) -> JsonObject | None:
-    """Return where a run's wall time went, s by part; None if nothing in it has a time."""
+    """Return the parts of a run's wall time, s; None if nothing in it has a time."""
     account = account_of(run, summary)
     if account is None:
         return None
@@ -265,7 +267,7 @@ def _system(comparison: Comparison, system: SystemResult) -> JsonObject:
 
 
 def _segment(segment: SegmentMetrics) -> JsonObject:
-    """Return a segment with the cause of its speed in words, and the code with fields."""
+    """Return a segment with the cause of its speed as a sentence, and as a code with fields."""
     values = msgspec.to_builtins(segment)
     cause = segment.cause and words(segment.cause)
     return {**values, "cause": cause, "cause_code": segment.cause}

@@ -29,12 +29,12 @@ def write(document: blocks.Document, plot: Plot | None = None) -> str:
 
 
 def escape(text: object) -> str:
-    """Text as Markdown that shows it as it is."""
+    """Return Markdown that shows a text literally."""
     return _MARKUP.sub(lambda match: _ENTITIES.get(match[0], "\\" + match[0]), plain(text))
 
 
 def code(text: object) -> str:
-    """Text as inline code that may stand in a table."""
+    """Return a text as inline code that is safe within a table."""
     shown = plain(text).replace("|", "\\|")
     fence = "`" * (max(map(len, re.findall(r"`+", shown)), default=0) + 1)
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
@@ -42,7 +42,9 @@ def code(text: object) -> str:
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, right_from: int = 1) -> str:
-    """A table whose columns are aligned, from one on to the right. Cells are Markdown already."""
+    """Return a table whose columns are aligned in the text, from `right_from` on to the right.
+    Cells must be Markdown.
+    """
     padded = []
     for number, (title, *cells) in enumerate(zip(header, *rows, strict=True)):
         width = max(3, *map(len, (title, *cells)))
@@ -104,7 +106,7 @@ def _inline(piece: blocks.Inline) -> str:
         case blocks.Marks():
             return ""
         case str():
-            # plain() takes the spaces at the ends, which part the pieces of a line.
+            # plain() removes the spaces at the ends, which separate the pieces of a line.
             shown = escape(piece)
             before = " " if piece.startswith(" ") else ""
             after = " " if shown and piece.endswith(" ") else ""

@@ -1,4 +1,4 @@
-"""Comparison -> a piece of HTML, as a notebook shows it below a cell. Every text is escaped."""
+"""Comparison -> a fragment of HTML that a notebook shows below a cell. Every text is escaped."""
 
 from __future__ import annotations
 

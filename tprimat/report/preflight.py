@@ -17,7 +17,9 @@ WIDTH = 80
 
 
 def document(file: PreflightFile, path: Path) -> Document:
-    """Return a preflight: a table, what was found, and where it is; then each device and size."""
+    """Return a preflight: a table, the findings, and the path of its file; then each device and
+    size.
+    """
     unknown: Distinct = {}
     for device in file.devices:
         for name, why in device.unknown.items():
@@ -96,7 +98,7 @@ def _rates(file: PreflightFile) -> Table:
 
 
 def _peaks(file: PreflightFile) -> dict[str, float]:
-    """Return the peaks of matrix products by precision, TFLOP/s, as far as the GPU's are known."""
+    """Return the GPU's known peaks of matrix products by precision, TFLOP/s."""
     peaks: dict[str, float] = {}
     if not file.devices[0].name:
         return peaks

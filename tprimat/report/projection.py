@@ -1,4 +1,4 @@
-"""A curve projected to another number of GPUs -> a document, and values for --json."""
+"""The projection of a curve to another number of GPUs -> a document, and values for --json."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tprimat.text import capitalized, plain
 TITLES = {"communication": "communication model", "line": "straight line in log-log"}
 MOST_PROJECTIONS = 3
 WIDE = 2.0
-"""From this factor between its bounds on, an interval is too wide to plan with."""
+"""Quotient of an interval's bounds above which it is too wide for planning."""
 
 MOST_CAVEATS = 3
 
@@ -40,12 +40,15 @@ class CurveProjection:
 
     @property
     def is_within(self) -> bool:
-        """Whether the size lies between measured ones."""
+        """Whether the number of GPUs is between measured ones."""
         return self.curve.sizes[0].gpus <= self.found.gpus <= self.curve.sizes[-1].gpus
 
 
 def of_curve(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | None:
-    """Return the projection of a curve; None if its sizes allow none."""
+    """Return the projection of a curve to a number of GPUs; None if it has too few sizes.
+
+    `batch` is the global batch; None for the default one.
+    """
     points = curve.points
     projected = forms.project(points, gpus, batch or forms.default_batch(points, gpus))
     if projected is None:
@@ -56,10 +59,10 @@ def of_curve(curve: Curve, gpus: int, batch: int | None) -> CurveProjection | No
 def document(
     projections: Sequence[CurveProjection], found: Scaling, *, verbose: bool = False
 ) -> Document:
-    """Return each projection: its throughput, how well the forms project the measured sizes, and
-    what is doubtful.
+    """Return each projection: its throughput, how well the fitted forms project the measured sizes,
+    and what is doubtful.
 
-    Several projections are short unless verbose.
+    Several projections are shown in short form unless verbose.
     """
     if not projections:
         return _no_projection(found)
@@ -114,8 +117,8 @@ def headline(projection: CurveProjection) -> str:
 
 
 def rounded(value: float) -> str:
-    """Return a projected value with three digits: more would claim what a projection doesn't
-    know.
+    """Return a projected value with three significant digits: more would suggest a precision that
+    it doesn't have.
     """
     return f"{float(f'{value:.3g}'):,.15g}"
 
@@ -129,7 +132,7 @@ def interval(projection: CurveProjection) -> str:
 
 
 def details(projection: CurveProjection) -> str:
-    """Return throughput per GPU and efficiency, with the batch that they are for."""
+    """Return the throughput per GPU and the efficiency, with the batch that they assume."""
     curve = projection.curve
     found = projection.found
     first = curve.sizes[0]
@@ -153,7 +156,7 @@ def formula(projection: CurveProjection) -> str:
 
 
 def backtest(projection: CurveProjection) -> str:
-    """Return how well either form projects the largest measured size, and which one is used."""
+    """Return how well each form projects the largest measured size, and which one is used."""
     curve = projection.curve
     found = projection.found
     texts = []
@@ -173,7 +176,9 @@ def warnings(projection: CurveProjection) -> list[str]:
 
 
 def _of_size(projection: CurveProjection) -> Iterator[str]:
-    """Yield what makes the size doubtful: it was measured, or is far from what was."""
+    """Yield remarks on the size: it was measured, the interval is wide, or it is far from the
+    measured sizes.
+    """
     curve = projection.curve
     found = projection.found
     for size in curve.sizes:
@@ -199,8 +204,8 @@ def _of_size(projection: CurveProjection) -> Iterator[str]:
 
 
 def _of_batch(projection: CurveProjection) -> Iterator[str]:
-    """Yield what makes the batch doubtful: it is assumed, far from the measured ones, or too
-    small.
+    """Yield remarks on the batch: it is assumed, has no effect, is far from the measured ones, or
+    too small.
     """
     curve = projection.curve
     found = projection.found

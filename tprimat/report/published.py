@@ -1,5 +1,5 @@
-"""Sentences that compare a system with the nearest published result of the same GPU, model, task,
-precision, length.
+"""Sentences that compare a system with the nearest published result with the same GPU, model, task,
+precision and sequence length.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from tprimat.report.rates import RATE, rate
 from tprimat.text import plain
 
 CLOSE = 97
-"""Percent of a published result from which on nothing needs an explanation."""
+"""Percent of a published result from which on a gap needs no explanation."""
 
 
 def beside(model: ModelComparison) -> list[str]:
-    """Return a sentence for each system with a published result of the same; none for an excluded
-    system.
+    """Return a sentence for each system for which there is a comparable published result; none for
+    an excluded system.
     """
     sentences = []
     for system in model.systems:
@@ -35,7 +35,7 @@ def _sentence(system: SystemResult, row: published.Published, speed: float) -> s
     share = 100 * speed / theirs
     length = row.sequence_length or 0
     differing = _differing(system, row)
-    # A result made from the published figure, or from its logs, can't confirm it.
+    # A result made from the published value, or from its logs, can't confirm it.
     if abs(share - 100) < 0.05:
         match = "is"
     elif 99 <= share <= 101:
@@ -51,7 +51,7 @@ def _sentence(system: SystemResult, row: published.Published, speed: float) -> s
     details = "; ".join([*filter(None, stated), *differing.values(), row.source])
     shape, _ = flops.model_shape(system.run)
     count = flops.flops_per_token(shape, length) if shape else None
-    # TFLOP/s by the formula of every result here: what publishers print follows other conventions.
+    # TFLOP/s by the formula of all results here: the values of publishers follow other conventions.
     tflops = f" ({units.number(theirs * count / 1e12, 0)} TFLOP/s)" if count else ""
     text = (
         f"{plain(system.name)} {match} the published result of {row.publisher}: {rate(theirs)}"
@@ -64,7 +64,7 @@ def _sentence(system: SystemResult, row: published.Published, speed: float) -> s
 
 
 def _differing(system: SystemResult, row: published.Published) -> dict[str, str]:
-    """Return what is known to differ, by its name: both values."""
+    """Return the settings that are known to differ, by name, each with both values."""
     config = system.run.training_config
     packed: dict[bool | None, str] = {True: "packed", False: "not packed"}
     differing = {}
@@ -85,9 +85,7 @@ def _differing(system: SystemResult, row: published.Published) -> dict[str, str]
 
 
 def _gap(system: SystemResult, differing: list[str]) -> str:
-    """Return what explains a gap: what the result shows to be different, else what the cause often
-    is.
-    """
+    """Return what may explain a gap: known differences, or else frequent causes."""
     run = system.run
     causes = []
     if differing:

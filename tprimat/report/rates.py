@@ -1,4 +1,4 @@
-"""Rates as text and with their intervals, and the records that a run's figures are of."""
+"""Rates as text and with their intervals, and the records that a run's values are computed from."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tprimat.compare.speedup import kind_of_device
 from tprimat.notes.catalogue import safe_sentences, words
 
 STEP_TIME = "avg_step_time_seconds"
-"""The metric of a step's mean time."""
+"""The metric of the mean step time."""
 
 Systems = Sequence[SystemResult]
 
@@ -30,12 +30,12 @@ class Bounds(NamedTuple):
 
 
 WIDE = 0.2
-"""Half the width of an interval, relative, from which it is shown by its bounds."""
+"""Relative half-width of an interval from which on it is shown by its bounds instead of ±."""
 
 
 def bounds_of(system: SystemResult) -> Bounds | None:
-    """Return the interval between runs; None if it is unknown: of one run, or of few that differ
-    too much.
+    """Return the interval between runs; None if it is unknown: there is one run, or there are few
+    that differ too much.
     """
     between = intervals.between_run_interval(
         system.speeds, rounding_variance([result.summary for result in system.valid_runs])
@@ -55,9 +55,7 @@ def counted_records(result: RunResult) -> list[bool]:
 
 
 def final_losses(systems: Systems, form: str = ".4g") -> list[str]:
-    """Return each system's loss at the end, with its step and tokens if the systems differ in
-    these.
-    """
+    """Return each system's final loss, with its step and tokens if the systems differ in these."""
     places = [_place(system) for system in systems]
     if len({*places} - {""}) < 2:
         places = [""] * len(places)
@@ -72,7 +70,7 @@ def final_losses(systems: Systems, form: str = ".4g") -> list[str]:
 
 
 def _place(system: SystemResult) -> str:
-    """Return after which steps and tokens a system's loss at the end is; empty without a loss."""
+    """Return the steps and tokens after which a system has its final loss; empty without a loss."""
     steps = loss_ends(system)
     if not steps:
         return ""
@@ -99,7 +97,9 @@ def loss_ends(system: SystemResult) -> list[int]:
 
 
 def rate_unit(systems: Iterable[SystemResult]) -> str:
-    """tokens/s/GPU, or what stands for it if a processor trained; steps/s are of all GPUs."""
+    """Return the unit of the systems' rates, such as tokens/s/GPU, or tokens/s/process on CPUs; a
+    rate in steps/s is that of all GPUs together.
+    """
     systems = list(systems)
     kind = kind_of_device(systems)
     if work_of(systems) is _WORKS["steps"]:
@@ -112,7 +112,7 @@ def rate_unit(systems: Iterable[SystemResult]) -> str:
 
 
 class Work(NamedTuple):
-    """What a rate counts, and the amount of it whose cost is stated."""
+    """What a rate counts, and the amount of it that costs are stated for."""
 
     noun: str
     amount: str
@@ -120,8 +120,8 @@ class Work(NamedTuple):
 
 
 def work_of(systems: Iterable[SystemResult]) -> Work:
-    """Return tokens; samples or steps if any are compared in these, since no system's cost per
-    token is known then.
+    """Return the work that costs are stated for: tokens, or samples or steps if any system is
+    compared in these, since costs per token are unknown then.
     """
     units_of = {system.unit for system in systems}
     return next((work for unit, work in _WORKS.items() if unit in units_of), _WORKS["tokens"])
@@ -135,7 +135,7 @@ _WORKS: Mapping[Unit, Work] = {
 
 
 def rate(value: float | None) -> str:
-    """A rate with at least three digits."""
+    """Return a rate as text with at least three digits."""
     if value is None or value >= 1000:
         return units.number(value, 0)
     if value >= 100:
@@ -146,12 +146,12 @@ def rate(value: float | None) -> str:
 
 
 def value_warnings(system: SystemResult) -> list[str]:
-    """Return the sentences of what bears on a system's values, each once."""
+    """Return the sentences of the notes that affect a system's values, without duplicates."""
     return list(dict.fromkeys(safe_sentences(system.value_notes)))
 
 
 def run_warnings(system: SystemResult) -> list[str]:
-    """Return the sentences of what else is known of a system's runs, each once."""
+    """Return the sentences of the other notes on a system's runs, without duplicates."""
     return list(dict.fromkeys(safe_sentences(system.run_notes)))
 
 
@@ -163,21 +163,23 @@ def why_untimed(system: SystemResult) -> str:
 
 
 def untimed(system: SystemResult) -> str:
-    """What stands for a time or a rate that a system has none of."""
+    """Return the text that replaces a time or a rate that a system lacks."""
     if system.run.environment.emulated:
         return "emulated"
     return units.UNKNOWN
 
 
 def rate_of(system: SystemResult) -> str:
-    """A system's rate."""
+    """Return a system's rate as text."""
     if system.value(RATE) is None:
         return untimed(system)
     return rate(system.value(RATE))
 
 
 def plus_minus(low: float, high: float) -> str:
-    """Return half the width of an interval, relative; nothing if its bounds say more."""
+    """Return the relative half-width of an interval as text; empty if it is WIDE, so that its
+    bounds tell more.
+    """
     half = (high / low) ** 0.5 - 1
     if half < WIDE:
         return f" ± {half:.1%}"

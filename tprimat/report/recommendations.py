@@ -1,4 +1,6 @@
-"""What would make an answer better: the next steps, the most useful first. For all reports."""
+"""What would make an answer more certain: the next steps, the most useful first. For all
+reports.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,12 @@ from tprimat.settings.rows import NOT_CONFIGURED, SETTINGS
 from tprimat.text import join_names
 
 MOST = 4
-"""Next steps that are listed."""
+"""Most next steps that are listed."""
 
 _COMMAND = re.compile(r"(: | with )\./benchmark\.py((?: --[a-z-]+(?: [A-Z]+\b| \d+| torch)?)+)")
-"""The command in a next step; the words before it also say what to do without ./benchmark.py."""
+"""The command in a next step. The text before it says what to do if the runs weren't measured with
+./benchmark.py.
+"""
 
 _OF_ONE_TIME = {
     "--resume",
@@ -31,7 +35,7 @@ _OF_ONE_TIME = {
     "--anonymise",
     "--bundle",
 }
-"""Options of a command that a repetition of it leaves out."""
+"""Options that are left out when a command is repeated."""
 
 
 def next_steps(group: Group) -> tuple[str, ...]:
@@ -45,8 +49,8 @@ def next_steps(group: Group) -> tuple[str, ...]:
 
 
 def for_runs(text: str, results: Sequence[RunResult]) -> str:
-    """Return a next step with the arguments of the command that measured the runs; without a
-    command if none did.
+    """Return a next step with the arguments of the commands that measured the runs; without a
+    command for runs that ./benchmark.py didn't measure.
     """
     match = _COMMAND.search(text)
     if not results or match is None:
@@ -76,7 +80,7 @@ def for_runs(text: str, results: Sequence[RunResult]) -> str:
 
 def _repeated(result: RunResult, options: Sequence[str]) -> str | None:
     """Return the command that measured a run, with these options instead of its own; None if
-    ./benchmark.py didn't.
+    ./benchmark.py didn't measure it.
     """
     run = result.run
     if run.arguments is None and run.source is not None:
@@ -88,15 +92,15 @@ def _repeated(result: RunResult, options: Sequence[str]) -> str | None:
     if any(word.startswith("--output-dir") for word in run.arguments or ()):
         # The stored path may be only the last part of an absolute one.
         options = ["--output-dir", result.file.rpartition("/")[0] or "DIR", *options]
-    # A result without its command is of an earlier version, or of a job: --match then brings what
-    # it was.
+    # A result without its command is from an earlier version or from a job: --match takes its
+    # settings from the result.
     if run.arguments is None:
         return command(("--match", "RESULT"), options)
     return command(run.arguments, options)
 
 
 def command(arguments: Sequence[str], options: Sequence[str]) -> str:
-    """Return the benchmark command with these options, instead of its own values of them."""
+    """Return the benchmark command with these options, which replace those in its arguments."""
     words = []
     is_left_out = False
     for word in arguments:
@@ -121,7 +125,7 @@ def _next_steps(group: Group) -> tuple[str, ...]:
     without = 0
     for system in systems:
         without += system.exclusion is None and system.value(RATE) is None
-    # More systems without an answer than with one: those come first.
+    # If more systems lack an answer than have one, what would give them one comes first.
     if without > len(compared) + 1:
         texts[:0] = _of_open_values(systems)
     texts += [*_of_excluded(systems), *_of_untimed(systems)]
@@ -156,7 +160,7 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
             "fix cooling, power cap or clock setting (tprimat preflight), then measure again",
         )
     yield from _steadier(systems)
-    # A precision that differs is what is compared, as the machine is: it belongs to the names.
+    # A different precision, like a different machine, is what is compared: the names contain it.
     titles = set()
     for pair in compared:
         if pair.config_diff.verdict != "same configuration":
@@ -169,7 +173,7 @@ def _of_compared(group: Group, compared: Sequence[Pair]) -> Iterator[tuple[str, 
 
 
 def _without_precision(systems: Systems) -> list[str]:
-    """Return the names of the systems whose precision is missing; a CPU's doesn't matter."""
+    """Return the names of the systems whose precision is unknown; that of a CPU doesn't matter."""
     names = []
     for system in systems:
         if system.run.training_config.precision is None and system.run.platform != "cpu":
@@ -180,8 +184,8 @@ def _without_precision(systems: Systems) -> list[str]:
 def _more_runs(
     codes: Container[str], compared: Sequence[Pair], systems: Systems
 ) -> Iterator[tuple[str, str]]:
-    """Yield how many runs would confirm a difference, and that they should be interleaved."""
-    # What varies between runs is unknown of a single one, whatever happens within it.
+    """Yield how many runs would confirm a difference, and whether to interleave them."""
+    # A single run doesn't show the variation between runs, so its interval gives no number of runs.
     ratios = [pair.ratio for pair in compared if pair.ratio and pair.ratio.method != "prediction"]
     needed = max((ratio.runs_needed or 0 for ratio in ratios), default=0)
     longer = " --steps 60" if any(pair.lacks == "steps" for pair in compared) else ""
@@ -205,7 +209,7 @@ def _more_runs(
 
 
 def _steadier(systems: Systems) -> Iterator[tuple[str, str]]:
-    """Yield what would make the speed steady, if it changes or never settles."""
+    """Yield what to do about a speed that changes or never becomes steady."""
     changed = next((system for system in systems if system.segments), None)
     if changed is not None and changed.segments[1].cause is None:
         where = f"{changed.name} at step {changed.segments[1].first_step}"
@@ -224,16 +228,16 @@ def _steadier(systems: Systems) -> Iterator[tuple[str, str]]:
 
 
 def _set_precision(names: Sequence[str]) -> str:
-    """Return how to set the precision of systems that don't report it; of several, for which to do
-    so.
+    """Return how to set the precision of systems that don't report it; NAME stands for any of
+    several.
     """
     whose = shlex.quote(names[0]) if len(names) == 1 else "NAME"
     return f"set the precision if you know it: --precision {whose}=PRECISION"
 
 
 def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:
-    """Yield with which batch one system would do the other's steps, if its GPUs and micro-batch can
-    divide that.
+    """Yield the global batch with which one system would repeat the other's steps, if its GPUs and
+    micro-batch divide it.
     """
     for pair in compared:
         for system, other in ((pair.system, pair.baseline), (pair.baseline, pair.system)):
@@ -242,14 +246,14 @@ def _equal_batches(compared: Sequence[Pair]) -> Iterator[str]:
             batch = other.run.training_config.global_batch_size
             if not batch or not gpus or own in (None, batch):
                 continue
-            # What one micro-batch of all data-parallel ranks takes.
+            # The samples in one micro-batch of all data-parallel ranks.
             accumulated = system.run.parallelism_config.gradient_accumulation_steps
             unit = own // accumulated if own and accumulated else gpus
             if batch % unit:
                 continue
             option = f"--global-batch-size {batch}"
             if system.run.model == "encdec":
-                # The encoder-decoder benchmark takes the batch of one GPU, as its users know it.
+                # The option of the encoder-decoder benchmark is the batch per GPU.
                 option = f"--batch-size {batch // gpus}"
             yield f"run {system.name} with {option} to rule out the batch size"
             break
@@ -273,12 +277,12 @@ def _of_excluded(systems: Systems) -> Iterator[str]:
 
 
 _CALLBACKS = {"hf_trainer": "TrainerBenchmarkCallback", "lightning": "BenchmarkCallback"}
-"""What records step times in the frameworks whose own logs have none."""
+"""Callbacks that record step times, for the frameworks whose own logs have none."""
 
 
 def _callback(system: SystemResult) -> str | None:
-    """Return what would record the step times that a log doesn't have; None if it has them, or
-    nothing would.
+    """Return the callback that would record the step times that a log lacks; None if it has them,
+    the run failed, or there is no callback for its framework.
     """
     is_logged = system.value("avg_step_time_seconds") is not None or system.run.status == "failed"
     if is_logged:
@@ -296,7 +300,9 @@ def _of_untimed(systems: Systems) -> Iterator[str]:
 
 
 def _of_open_values(systems: Systems) -> Iterator[str]:
-    """Yield the options for what the sources of systems without a throughput leave open."""
+    """Yield the options that supply the values that the sources of systems without a throughput
+    lack.
+    """
     options: Distinct = {}
     for system in systems:
         run = system.run

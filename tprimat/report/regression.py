@@ -1,4 +1,4 @@
-"""RegressionCheck -> what a CI log and a pull request show: the answer first, then one table."""
+"""RegressionCheck -> the text for a CI log and a pull request: the answer first, then one table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ from tprimat.report.blocks import (
 from tprimat.text import counted, plain
 
 MOST_NOTES, MOST_CAVEATS, MOST_ROWS = 2, 3, 4
-"""Notes or reasons, caveats, and rows of the table, on the first screen; --verbose has all."""
+"""Most notes or reasons, caveats, and rows of the table on the first screen; --verbose shows
+all.
+"""
 
 _WORDS = {
     "implausible": ("Implausible result", "implausible"),
@@ -45,12 +47,12 @@ _WORDS = {
     "inconclusive": ("Inconclusive: too uncertain to decide", "inconclusive"),
     "within": ("Pass", "pass"),
 }
-"""What the whole and a row of the table are called by an answer, the most severe first."""
+"""The title of the whole check and that of a row of the table, by answer, the most severe first."""
 
 
 def _lead(found: RegressionCheck) -> Check:
-    """Return the check of the headline: the first regression, which nothing may hide, or the first
-    most severe one.
+    """Return the check that the headline is about: the first regression, which nothing may hide; if
+    there is none, the first one with the most severe answer.
     """
     for answer in ("worse", *_WORDS):
         for check in found.checks:
@@ -60,8 +62,8 @@ def _lead(found: RegressionCheck) -> Check:
 
 
 def verdict(found: RegressionCheck) -> str:
-    """Return the answer in one line: a regression with its change, and why other checks fail; or
-    the most severe.
+    """Return the answer in one line: the regression with its change, and why other checks fail; or
+    the most severe answer.
     """
     check = _lead(found)
     title = _WORDS[check.answer][0]
@@ -86,7 +88,7 @@ def _setups(found: RegressionCheck) -> set[tuple[str, str | None, str | None]]:
 
 
 def _subject(found: RegressionCheck) -> list[str]:
-    """Return the setup that is checked, if it is one, and what its intervals assume."""
+    """Return the setup that is checked, if there is only one, and what the intervals assume."""
     lines = []
     setups = _setups(found)
     if len(setups) == 1:
@@ -99,12 +101,12 @@ def _subject(found: RegressionCheck) -> list[str]:
 
 
 def _own_name(name: str | None) -> str:
-    """Return a system's name without what it is in the check."""
+    """Return a system's name without its role in the check."""
     return (name or "").removesuffix(" (baseline)").removesuffix(" (candidate)")
 
 
 def warnings(found: RegressionCheck) -> list[str]:
-    """Return a line for each inconclusive check, and how to make CI fail by it."""
+    """Return a line for each inconclusive check, and how to make CI fail because of it."""
     return [*(f"warning: {text}" for text in _reasons(found, "inconclusive")), *_hints(found)]
 
 
@@ -116,7 +118,7 @@ def _hints(found: RegressionCheck) -> list[str]:
 
 
 def sentences(found: RegressionCheck) -> Iterator[tuple[Check, str, str]]:
-    """Yield each check with the name of its answer and a sentence on it, the most severe first."""
+    """Yield each check with the title of its answer and a sentence, the most severe first."""
     for answer, (title, _) in _WORDS.items():
         for check in found.checks:
             if check.answer == answer:
@@ -127,8 +129,8 @@ def sentences(found: RegressionCheck) -> Iterator[tuple[Check, str, str]]:
 
 
 def next_step(found: RegressionCheck) -> str:
-    """Return the next step, by the check of the headline, with the commands that measured what it
-    is for.
+    """Return the next step for the check of the headline, with the commands that measured the
+    systems that it is for.
     """
     step = advice(found)
     results: list[RunResult] = []
@@ -141,7 +143,7 @@ def next_step(found: RegressionCheck) -> str:
 
 
 def advice(found: RegressionCheck) -> Note:
-    """Return the next step by the check of the headline, without the commands of its runs."""
+    """Return the next step for the check of the headline, without the commands of its runs."""
     check = _lead(found)
     pair = check.pair
     if pair is not None and check.change is not None:
@@ -176,8 +178,8 @@ def _mending(pair: Pair) -> Note:
 
 
 def document(found: RegressionCheck) -> Document:
-    """Return the check: the answer, what is checked, a row for each check with a change, doubts,
-    and what to do now.
+    """Return the document: the answer, the setup, a row for each check with a change, caveats, and
+    the next step.
     """
     answer = Heading(3, verdict(found))
     screen: list[Block] = [answer, *map(Paragraph, _subject(found))]
@@ -206,8 +208,8 @@ def summary(found: RegressionCheck, command: str) -> bytes:
 
 
 def _changes(matched: Pair) -> dict[str, Note]:
-    """Return what changed below the program: GPU, driver, precision, each with a note that has both
-    values.
+    """Return what changed besides the program (GPU, driver, precision), each with a note that has
+    both values.
     """
     before = matched.baseline.gpu
     after = matched.system.gpu
@@ -223,12 +225,12 @@ def _changes(matched: Pair) -> dict[str, Note]:
 
 
 def caveat_texts(found: RegressionCheck) -> list[str]:
-    """Return what could explain a change, or hide one, besides the program."""
+    """Return texts on what could explain a change, or hide one, besides the program."""
     return list(map(sentence, caveat_codes(found)))
 
 
 def caveat_codes(found: RegressionCheck) -> list[tuple[Note, ...]]:
-    """Return the notes of caveat_texts(), those of each text together."""
+    """Return the notes from which caveat_texts() makes its texts, one tuple for each text."""
     texts: dict[str, tuple[Note, ...]] = {}
     for check in found.checks:
         pair = check.pair
@@ -256,8 +258,8 @@ def caveat_codes(found: RegressionCheck) -> list[tuple[Note, ...]]:
 
 
 def _reasons(found: RegressionCheck, *answers: Answer, is_named: bool = False) -> Iterator[str]:
-    """Yield why checks have these answers, in their order; without the setup if it is named above
-    them.
+    """Yield the reasons of the checks with these answers, in this order; without the setup if
+    `is_named`, since it is shown above them then.
     """
     for answer in answers:
         for check in found.checks:
@@ -276,7 +278,7 @@ def _where(check: Check, *, is_named: bool = False) -> str:
 
 
 def _runs_text(check: Check) -> str:
-    """Return how many runs a check rests on."""
+    """Return the numbers of runs that a check compares."""
     first, second = check.runs
     if first == second:
         return f"{counted(first, 'run')} each"
@@ -292,8 +294,8 @@ def _change(check: Check) -> str:
 
 
 def _table(found: RegressionCheck) -> list[list[str]]:
-    """Return the header and a row for each check with a change; with several answers, in sections
-    that have a title.
+    """Return the header and a row for each check with a change; if the answers differ, in titled
+    sections.
     """
     checks = [check for check in found.checks if check.change is not None]
     has_models = len({check.model for check in checks}) > 1
@@ -336,8 +338,8 @@ def _row(check: Check, *, has_model: bool) -> list[str]:
 
 
 def _amount(check: Check, change: float) -> str:
-    """Return a change of the check's metric, or a bound of it; in percent with the same decimals
-    for all three.
+    """Return a change of the check's metric, or a bound of its interval, as text. In percent, all
+    three have the same number of decimals.
 
     +0.31% [+0.12%, +0.50%] has two decimals, +4.1% [+3.2%, +5.0%] has one.
     """

@@ -30,13 +30,13 @@ from tprimat.results.fields import JsonObject
 from tprimat.text import capitalized, counted, each_once, join_names
 
 MOST_CURVES = 8
-"""Curves on the screen; the report has all."""
+"""Most curves on the screen; the report has all."""
 
 MOST_SIZES = 8
-"""Rows of a table on the screen: the smallest sizes and the largest ones."""
+"""Most rows of a table on the screen: the smallest sizes and the largest ones."""
 
 BESIDE = 3
-"""Curves of a model whose sizes are columns of a table."""
+"""Most curves of a model that are shown as columns of one table."""
 
 _EFFICIENCY = f"efficiency [{level()} CI]"
 
@@ -68,7 +68,7 @@ def headline(curve: Curve) -> str:
 
 
 def kind_text(curve: Curve) -> str:
-    """Return what kind of scaling it is, with its batch."""
+    """Return the kind of scaling, with the batch."""
     if curve.kind == "strong":
         return f"strong scaling, global batch {curve.sizes[0].batch} throughout"
     if curve.kind == "weak":
@@ -93,7 +93,7 @@ def break_text(curve: Curve) -> str:
 
 
 def cautions(found: Scaling) -> list[str]:
-    """Return the notes of all curves; one that several share once."""
+    """Return the notes of all curves, without duplicates."""
     names = set()
     texts = []
     for curve in found.curves:
@@ -120,7 +120,7 @@ def prices(comparison: Comparison, found: Scaling) -> list[str]:
 
 
 def remarks(scaling: Scaling) -> list[str]:
-    """Return what is said of systems that belong to no curve."""
+    """Return the texts on systems that belong to no curve."""
     texts = []
     for note, why in scaling.notes:
         texts.append(": ".join(filter(None, (words(note), sentence(why)))))
@@ -158,7 +158,7 @@ def document(report: Report) -> Document:
 
 
 def sizes(report: Report) -> Blocks:
-    """Yield a table for each curve, and what its columns are."""
+    """Yield a table for each curve, and an explanation of the columns."""
     scaling = report.scaling
     assert scaling is not None
     for curve in scaling.curves:
@@ -221,11 +221,13 @@ def _one(curve: Curve, shared: str) -> Blocks:
 
 
 def _several(curves: Sequence[Curve], shared: str) -> Blocks:
-    """Yield a row for each curve; then their sizes, if they are few and of one model."""
+    """Yield a table with a row for each curve; then the sizes, if the curves are few and of one
+    model.
+    """
     models = {curve.model.title for curve in curves}
     if len(models) == 1:
         yield Paragraph(", ".join(filter(None, [*models, shared])))
-    # Sizes beside each other show the rates already.
+    # If the sizes follow in a table, it shows the rates already.
     is_beside = len(models) == 1 and len(curves) <= BESIDE
     is_priced = is_beside and all(size.per_dollar for curve in curves for size in curve.sizes)
     title = "rate/GPU"
@@ -256,7 +258,9 @@ def _several(curves: Sequence[Curve], shared: str) -> Blocks:
 
 
 def _beside(curves: Sequence[Curve]) -> Table:
-    """Return a row for each size, of a few curves of one model beside each other."""
+    """Return a table with a row for each size and a column for each of a few curves of one
+    model.
+    """
     header = [f"{unit_of(curves[0])}, GPUs"]
     rows: dict[int, list[str]] = {}
     for column, curve in enumerate(curves):
@@ -269,7 +273,9 @@ def _beside(curves: Sequence[Curve]) -> Table:
 
 
 def _sizes(curve: Curve) -> Table:
-    """Return the sizes of a curve; the screen leaves the ideal out if something is paid or used."""
+    """Return a table of the sizes of a curve. On the first screen the ideal is left out if there
+    are columns for cost or energy.
+    """
     total = rate_title(curve)
     work = total.partition("/")[0]
     ideal = curve.sizes[0].rate
@@ -331,24 +337,24 @@ def _per_gpu(size: Size) -> str:
 
 
 def unit_of(curve: Curve) -> str:
-    """Return the unit of the rates of its sizes."""
+    """Return the unit of the rates of a curve's sizes."""
     return rate_unit(size.system for size in curve.sizes)
 
 
 def rate_title(curve: Curve) -> str:
-    """Return the unit of all GPUs' rate."""
+    """Return the unit of the rate of all GPUs together."""
     return unit_of(curve).removesuffix("/GPU").removesuffix("/process").removesuffix("/device")
 
 
 def process(curve: Curve) -> str:
-    """Return what a size counts."""
+    """Return the word for what a curve's sizes count: GPU, or process on CPUs."""
     if curve.sizes[0].system.run.platform == "cpu":
         return "process"
     return "GPU"
 
 
 def processes(curve: Curve) -> str:
-    """Return what a size counts, in the plural."""
+    """Return the word for what a curve's sizes count, in the plural."""
     if process(curve) == "process":
         return "processes"
     return "GPUs"

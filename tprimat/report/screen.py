@@ -1,5 +1,5 @@
-"""Comparison -> the blocks of its first screen: who is faster, by how much, how sure that is, and
-what to do next.
+"""Comparison -> the blocks of its first screen: which system is faster, by how much, how certain
+that is, and what to do next.
 """
 
 from __future__ import annotations
@@ -40,16 +40,18 @@ _IN_PARENTHESES = re.compile(r" [(][^()]{1,200}[)]$")
 MOST_EXCLUDED = 3
 MOST_CAVEATS = 4
 MOST_ROWS = 20
-"""Systems or models in a table; --verbose and the report have all."""
+"""Most systems or models in a table; --verbose and the report have all."""
 
 FEW_ROWS, FEW_CAVEATS, FEW_EXCLUDED, MOST_OTHERS, FEW_ANSWERS = 4, 2, 2, 3, 2
-"""Of a screen with several answers: systems in its table, caveats, reasons for systems that aren't
-compared, and other results. Models of which none has an answer, up to which each is shown with its
-reasons.
+"""Most systems in the table, caveats, reasons for systems that aren't compared, and other results
+on a screen with several answers. FEW_ANSWERS: if no model has an answer, each is shown with its
+reasons up to this number of models.
 """
 
 COLUMN, LONGEST_RATIO = 16, 20
-"""Characters of a name that shares a line with many columns, and of two names above a ratio."""
+"""Most characters of a name that shares a line with many columns, and of two names above a
+ratio.
+"""
 
 
 def blocks(report: Report) -> Blocks:
@@ -84,7 +86,7 @@ def blocks(report: Report) -> Blocks:
 
 
 def _brief(answer: Answer) -> str:
-    """Return in a line an answer, or why there is none."""
+    """Return an answer in one line, or why there is none."""
     group = answer.group
     leaders = group.leaders
     if leaders is not None:
@@ -113,7 +115,7 @@ def _brief(answer: Answer) -> str:
 
 
 def others(report: Report) -> Blocks:
-    """Yield in full the answers of which the first screen has a row each."""
+    """Yield in full the answers that have only a row on the first screen."""
     for answer in () if report.headline else report.answers[1:]:
         yield Heading(3, answer.group.title)
         untitled = dataclasses.replace(answer, group=dataclasses.replace(answer.group, title=""))
@@ -183,8 +185,8 @@ def _models_table(answers: Sequence[Answer]) -> Table:
 
 
 def _short_names(systems: Systems) -> dict[str, str]:
-    """Return a name for each system: its GPU's first word if no other system's is the same, else
-    its own.
+    """Return a short name for each system: the first word of its GPU if no other system has the
+    same one, else its own name.
     """
     words = {}
     for system in systems:
@@ -197,7 +199,7 @@ def _short_names(systems: Systems) -> dict[str, str]:
 
 
 def _group_table(comparison: Comparison, group: Group, most: int) -> Blocks:
-    """Yield the table of a group: two systems as columns, else as rows of so many systems, with the
+    """Yield the table of a group: two systems as columns; more as rows, at most `most` and the
     baseline's.
     """
     rows = _screen_rows(comparison, group)
@@ -223,14 +225,14 @@ def _group_table(comparison: Comparison, group: Group, most: int) -> Blocks:
 
 
 def _screen_rows(comparison: Comparison, group: Group) -> list[tables.Row]:
-    """Return the rows of a group that a screen has room for, and that say something."""
+    """Return the rows of a group that a screen has room for, without uninformative ones."""
     batches = {system.run.training_config.global_batch_size for system in group.systems}
     untold = set()
     if comparison.prices:
-        # What money buys takes the room of what the peak would allow.
+        # With prices, the row of the cost takes the place of the row of MFU.
         untold.add("MFU")
     if len(group.systems) > 2 and len(batches) > 1:
-        # Steps of unlike work aren't compared.
+        # Times of steps that differ in work aren't compared.
         untold.add("step time")
     return [row for row in tables.screen_rows(comparison, group) if row.short not in untold]
 
@@ -242,7 +244,7 @@ def _names_in_table(group: Group) -> list[str]:
 
 
 def _ranking(group: Group, rows: Sequence[tables.Row], most: int) -> Table:
-    """Return a row for each of so many systems, with its rate over the baseline's."""
+    """Return a row for each of `most` systems, with its rate divided by the baseline's."""
     kept = _shown(group, most)
     first, *more = rows
     ratios = {}
@@ -274,7 +276,7 @@ def _ranking(group: Group, rows: Sequence[tables.Row], most: int) -> Table:
 
 
 def _shared_count(group: Group) -> int | None:
-    """Return the number of GPUs of each system, if it is one that all names begin with."""
+    """Return the common number of GPUs if all names begin with it; else None."""
     count = group.systems[0].count
     for system in group.systems:
         if system.count != count or not system.name.startswith(f"{count}×"):
@@ -285,8 +287,8 @@ def _shared_count(group: Group) -> int | None:
 
 
 def _shown(group: Group, most: int) -> set[int]:
-    """Return the places of the systems in the table of a screen: those that are compared, if any
-    are.
+    """Return the places of the systems that the table of a screen shows: only those that are
+    compared, if any are.
     """
     shown = set(group.compared if group.leaders else group.systems)
     places = [index for index, system in enumerate(group.systems) if system in shown]
@@ -298,8 +300,8 @@ def _shown(group: Group, most: int) -> set[int]:
 
 
 def _costs(comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False) -> Blocks:
-    """Yield which system costs least per token, if there are prices; in brief below a table that
-    has them.
+    """Yield which system costs least per token, if there are prices; in brief form below a table
+    that has the prices.
     """
     if comparison.prices:
         texts = verdict.cost_texts(comparison, answers, is_brief=is_brief)
@@ -334,8 +336,8 @@ def _priced(comparison: Comparison, group: Group) -> Blocks:
 
 
 def _where_time_goes(answer: Answer) -> Blocks:
-    """Yield in a sentence why the slower system is slower; if there is no answer, all that is known
-    of the time.
+    """Yield a sentence on why the slower system is slower; if there is no answer, all that is known
+    about the time.
     """
     if answer.group.leaders is not None:
         yield from profile(answer)
@@ -347,15 +349,15 @@ def _where_time_goes(answer: Answer) -> Blocks:
 
 
 def profile(answer: Answer) -> Blocks:
-    """Yield in a sentence why the slower system is slower; nothing if it isn't known."""
+    """Yield a sentence on why the slower system is slower; nothing if that is unknown."""
     explanation = explain.of_model(answer.model)
     if explanation is not None:
         yield Paragraph(f"Profile: {explain.brief(explanation)}.", DETAIL)
 
 
 def time_tables(model: ModelComparison, *, kernels: bool) -> Blocks:
-    """Yield where the time of a step goes, of runs that have a breakdown, with or without single
-    kernels.
+    """Yield tables of what the time of a step is spent on, for runs that have a breakdown, with or
+    without single kernels.
     """
     for table, note in breakdowns(model):
         header = ["Where the time goes", *table.header[1:]]
@@ -384,7 +386,7 @@ def _closing(
 
 
 def next_steps(answers: Sequence[Answer]) -> list[str]:
-    """Return the next steps of all answers, each once."""
+    """Return the next steps of all answers, without duplicates."""
     steps: Distinct = {}
     for answer in answers:
         steps |= dict.fromkeys(answer.verdict.next_steps)
@@ -405,8 +407,8 @@ def explanations(group: Group) -> Blocks:
 
 
 def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
-    """Return the caveats by their texts, each with the models if it isn't of all, the weightiest
-    first.
+    """Return the caveats by their texts, those with the greatest effect first; a text names the
+    models if the caveat doesn't apply to all.
     """
     titles: dict[tuple[str, str], list[str]] = {}
     of_keys: dict[tuple[str, str], Caveat] = {}
@@ -418,7 +420,7 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
     ordered = list(of_keys)
     if len(answers) > 1:
         ordered.sort(key=lambda key: (of_keys[key].severity != "warning", CODES.index(key[0])))
-    # One caveat of each code comes before a second one of any.
+    # One caveat of each code comes before a second one of any code.
     first = {code: (code, text) for code, text in reversed(ordered)}.values()
     texts = {}
     for key in sorted(ordered, key=lambda key: key not in first):
@@ -430,7 +432,7 @@ def caveats(answers: Sequence[Answer]) -> dict[str, Caveat]:
 
 
 def mark(caveat: Caveat) -> str:
-    """Return what stands before a caveat on a screen."""
+    """Return the mark before a caveat on a screen."""
     if caveat.severity == "warning":
         return "!"
     return "i"

@@ -63,7 +63,7 @@ _NAMES = [column.name for column in COLUMNS]
 
 
 def columns(comparison: Comparison) -> Table:
-    """Return the values of each of COLUMNS, None if one is unknown."""
+    """Return the values of each of COLUMNS; None for an unknown value."""
     table: Table = {name: [] for name in _NAMES}
     for model in comparison.models:
         for system in model.systems:
@@ -124,14 +124,14 @@ def data_frame(comparison: Comparison) -> pandas.DataFrame:
 
 
 def csv_text(comparison: Comparison) -> bytes:
-    """Return the table as CSV with a header; what is unknown is empty. page.js writes the page's in
-    the same way.
+    """Return the table as CSV with a header; unknown values are empty. page.js writes the HTML
+    page's table in the same way.
     """
     return table_as_csv(_NAMES, _rows(comparison))
 
 
 def table_as_csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> bytes:
-    """Return rows as CSV below their header; what is unknown is empty."""
+    """Return rows as CSV below their header; unknown values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
@@ -140,8 +140,8 @@ def table_as_csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> bytes:
 
 
 def _no_formula(value: Any) -> Any:
-    """Return a value that a spreadsheet takes for no formula: a text that begins like one gets an
-    apostrophe.
+    """Return a value that a spreadsheet doesn't take for a formula: a text that begins like one
+    gets an apostrophe.
     """
     if isinstance(value, str) and value.startswith(tuple("=+-@\t\r＝＋－＠")):
         return f"'{value}"
@@ -149,7 +149,7 @@ def _no_formula(value: Any) -> Any:
 
 
 def json_lines(comparison: Comparison) -> bytes:
-    """Return a JSON object per row; what is unknown is null."""
+    """Return one JSON object per row; unknown values are null."""
     rows = (dict(zip(_NAMES, row, strict=True)) for row in _rows(comparison))
     return msgspec.json.Encoder().encode_lines(rows)
 

@@ -1,4 +1,4 @@
-"""What the console and the Markdown show in tables, before either knows how a table looks."""
+"""The content of the tables in all formats, independent of how each format draws them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ WORTH = (
         "dollars_per_million_samples",
     ),
 )
-"""Rows of efficiency.METRICS that a comparison shows beside the speeds."""
+"""Rows of efficiency.METRICS that a comparison shows next to the speeds."""
 
 SHOWS_WORTH = (
     "mfu",
@@ -60,10 +60,10 @@ SHOWS_WORTH = (
     "tokens_per_dollar",
     "samples_per_second",
 )
-"""Metrics of which one makes the table of efficiency worth showing."""
+"""The table of efficiency is shown if at least one of these metrics is known."""
 
 BESIDE = 4
-"""Systems that stand side by side; more stand below each other."""
+"""Most systems that are columns of a table; more are rows."""
 
 MEMORY = tuple(metric for metric in metrics.METRICS if "_memory_" in metric.name)
 
@@ -79,15 +79,15 @@ FRAMEWORKS = {
     "primus": "Primus",
     "transformers": "Transformers",
 }
-"""How the makers write the names."""
+"""Names of frameworks as their makers write them."""
 
 STACKS = ("cuda", "rocm", "cpu")
-"""What a GPU's name says already."""
+"""Software stacks that the name of the device implies."""
 
 
 def shared(comparison: Comparison, systems: Systems = ()) -> str:
-    """Return what all systems share but neither their names nor the model's say, with the MLPerf
-    round of `systems`.
+    """Return what all systems share and neither their names nor the model's contain, with the
+    MLPerf round of `systems`.
     """
     runs = [system.run for system in systems or comparison.systems]
     if runs and all(run.platform == "cpu" and run.scale not in (None, "full") for run in runs):
@@ -117,7 +117,7 @@ class Footnotes:
         self._numbers = {text: number for number, text in enumerate(dict.fromkeys(texts), start=1)}
 
     def numbers(self, texts: Iterable[str]) -> tuple[int, ...]:
-        """Return the numbers of texts, rising."""
+        """Return the numbers of texts, in increasing order."""
         return tuple(sorted(self._numbers[text] for text in texts))
 
     def entries(self) -> list[tuple[int, str]]:
@@ -139,7 +139,7 @@ class Row:
     narrow column.
 
     Attributes:
-        metric: that it shows, by its name; empty for anything else.
+        metric: the name of the metric that it shows; empty if it shows no metric.
     """
 
     title: str
@@ -149,7 +149,7 @@ class Row:
 
 
 _Read = Callable[[SystemResult], Cell | str | None]
-"""What a row of a table has for a system."""
+"""A function that returns the content of a row for a system; None if unknown."""
 
 NO_CELL = Cell(units.UNKNOWN)
 
@@ -161,9 +161,10 @@ def grid(
     *,
     caption: str = "",
 ) -> Table:
-    """A table of rows, with the systems side by side, or below each other if there are many.
+    """Return a table of rows, with the systems as columns, or as rows if there are more than
+    BESIDE.
 
-    `cell` returns the content for a row and the number of a system, by default the text of the
+    `cell` returns the content for a row and the index of a system; by default it is the text of the
     row's cell.
     """
     lines: list[Cells] = [["", *names]]
@@ -176,8 +177,8 @@ def grid(
 
 
 def texts(names: Sequence[str], rows: Sequence[Row]) -> Table:
-    """Return a table of texts: few systems side by side; of many, each value once with the systems
-    that have it.
+    """Return a table of texts: a few systems are columns; for many, each value has a row with the
+    systems that have it.
     """
     if len(names) <= BESIDE:
         return dataclasses.replace(grid(names, rows), right_from=99)
@@ -201,12 +202,12 @@ def row_of(title: str, texts: Iterable[str], short: str = "", metric: str = "") 
 
 
 def titled(metric: Metric) -> str:
-    """A metric with its unit."""
+    """Return a metric's title with its unit."""
     return f"{metric.title}, {metric.unit}"
 
 
 def speed_rows(group: Group, footnotes: Footnotes) -> list[Row]:
-    """Throughput, step times, and what they are of."""
+    """Return the rows of throughput, step times, and the steps and runs that these cover."""
     speedups = {pair.system: versus(pair) for pair in group.pairs}
     table: list[tuple[str, str, _Read]] = [
         (
@@ -278,7 +279,7 @@ SCREEN = {
     "dollars_per_billion_tokens": "USD/10⁹ tokens",
     "dollars_per_epoch": "USD/epoch",
 }
-"""Efficiency metrics of the first screen, and what they are called there."""
+"""Efficiency metrics of the first screen, with their titles there."""
 
 
 def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
@@ -289,7 +290,7 @@ def screen_rows(comparison: Comparison, group: Group) -> list[Row]:
         texts = [str(prices.get(system.name) or units.UNKNOWN) for system in group.systems]
         rows.append(row_of("price per GPU-hour", texts, "USD/h"))
     elif len(group.systems) == 2:
-        # With prices there is no line for memory on a screen of 24.
+        # With prices, a screen of 24 lines has no room for memory.
         rows += _peak_memory(group)
     in_samples = any(system.unit == "samples" for system in group.systems)
     shown = {**SCREEN, "dollars_per_million_samples": "USD/10⁶ samples"} if in_samples else SCREEN
@@ -323,7 +324,7 @@ def _speed_on_screen(group: Group) -> list[Row]:
 
 
 def _peak_memory(group: Group) -> list[Row]:
-    """Return the first kind of peak memory that all systems have a value of."""
+    """Return the row of the first kind of peak memory that is known for all systems."""
     for metric in MEMORY:
         is_peak = metric.name.startswith("peak") and "process" not in metric.name
         if is_peak and all(system.value(metric.name) for system in group.systems):
@@ -332,7 +333,7 @@ def _peak_memory(group: Group) -> list[Row]:
 
 
 def _peak(system: SystemResult, group: Group) -> str:
-    """Return of which precision's peak a system's MFU is a share, if the group has several."""
+    """Return the precision whose peak a system's MFU refers to, if these differ in the group."""
     own = system.run.training_config.precision
     if own and any(other.run.training_config.precision != own for other in group.systems):
         return f" of {own.upper()}"
@@ -340,16 +341,16 @@ def _peak(system: SystemResult, group: Group) -> str:
 
 
 def _metrics_of(group: Group) -> list[Metric]:
-    """Return the metrics of efficiency; if no tokens are compared, without those of tokens, which
-    not all have.
+    """Return the metrics of efficiency; without those of tokens if rates don't count tokens, since
+    not all systems have them then.
     """
     has_tokens = all(system.unit == "tokens" for system in group.systems)
     return [metric for metric in efficiency.METRICS if has_tokens or "token" not in metric.name]
 
 
 def mismatch_rows(group: Group) -> list[Row]:
-    """Return what keeps two systems from being compared: the work of a step, and how many steps are
-    recorded.
+    """Return the rows that show why two systems can't be compared: the work of a step, and the
+    number of recorded steps.
     """
     differing = {entry.title for pair in group.pairs for entry in pair.config_diff.of("blocking")}
     if not differing or any(system.exclusion for system in group.systems):
@@ -373,7 +374,7 @@ def _texts(values: Iterable[int | str | None]) -> Iterator[str]:
 
 
 def _short(got: Value | None, name: str, price: Price | None) -> str:
-    """Return a value of the first screen without its interval; what a range of prices costs as a
+    """Return a value of the first screen without its interval; with a range of prices, a cost is a
     range.
     """
     if got is None or got.value is None:
@@ -392,7 +393,9 @@ def _short(got: Value | None, name: str, price: Price | None) -> str:
 
 
 def _rows(group: Group, *table: tuple[str, str, _Read]) -> list[Row]:
-    """Rows by title, metric and what a system has; without those of which no system has anything."""
+    """Return rows from titles, metrics and functions that read a system's value; rows that are
+    empty for all systems are left out.
+    """
     rows = []
     for title, metric, read in table:
         cells = []
@@ -405,7 +408,7 @@ def _rows(group: Group, *table: tuple[str, str, _Read]) -> list[Row]:
 
 
 def step_time(system: SystemResult, metric: str = STEP_TIME, *, in_ms: bool = False) -> str:
-    """Return a system's step time, or what stands for it."""
+    """Return a system's step time as text, or the text that replaces it."""
     value = system.value(metric)
     if value is None:
         return untimed(system)
@@ -415,7 +418,9 @@ def step_time(system: SystemResult, metric: str = STEP_TIME, *, in_ms: bool = Fa
 
 
 def _within(system: SystemResult) -> str | None:
-    """The interval within a single run, relative to its figure, and of which figure it is."""
+    """Return the interval within a single run, relative to the value, and which value that is; None
+    if unknown.
+    """
     summaries = [result.summary for result in system.valid_runs]
     if len(summaries) != 1 or not summaries[0].is_stationary:
         return None
@@ -444,8 +449,8 @@ def _no_within(system: SystemResult) -> str:
 
 
 def between(system: SystemResult) -> str:
-    """Half the width of the interval between runs, relative, or its bounds if it is wide; nothing
-    for one run.
+    """Return the relative half-width of the interval between runs, or its bounds if it is wide;
+    empty for one run.
     """
     bounds = bounds_of(system)
     if bounds is None:
@@ -457,7 +462,9 @@ def between(system: SystemResult) -> str:
 
 
 def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
-    """Share of the peak, if the precision is known; and what tokens cost, if prices are."""
+    """Return the rows of the share of the peak, if the precision is known, and of the cost of
+    tokens, if prices are.
+    """
     of_systems = _values(comparison, group)
     if not any(_has(values, name) for values in of_systems for name in SHOWS_WORTH):
         return []
@@ -470,10 +477,10 @@ def efficiency_rows(comparison: Comparison, group: Group) -> list[Row]:
 
 
 def _worth(value: Value | None, name: str) -> str:
-    """Return a value of efficiency.
+    """Return a value of efficiency as text.
 
-    Costs and energies have intervals of their own; that of the others is the speed's, which stands
-    above.
+    Costs and energies have their own intervals; that of the other metrics is the speed's, which is
+    shown above.
     """
     if value is not None and "dollar" not in name and "joule" not in name:
         return figure(Value(value.value))
@@ -481,7 +488,7 @@ def _worth(value: Value | None, name: str) -> str:
 
 
 def _values(comparison: Comparison, group: Group) -> list[Mapping[str, Value]]:
-    """Return the metrics of efficiency of each system; none of one that is excluded."""
+    """Return the metrics of efficiency of each system; empty for an excluded system."""
     values: list[Mapping[str, Value]] = []
     for system in group.systems:
         columns = efficiencies(comparison, system)
@@ -510,8 +517,8 @@ def _outliers(system: SystemResult) -> str | None:
 
 
 def memory_rows(group: Group) -> list[Row]:
-    """Each kind of memory that a system has a figure of. The kinds are never compared with each
-    other.
+    """Return a row for each kind of memory that is known for a system. Different kinds are never
+    compared with each other.
     """
     return _rows(
         group, *((metric.title, metric.name, _gigabytes_of(metric.name)) for metric in MEMORY)
@@ -529,7 +536,7 @@ def _gigabytes_of(name: str) -> _Read:
 
 
 def steady_steps(result: RunResult) -> str:
-    """Which steps a run's figures are of."""
+    """Return the steps that a run's values are computed from."""
     steady = result.summary.steady
     if steady.first_step is None:
         return units.UNKNOWN
@@ -540,7 +547,7 @@ def steady_steps(result: RunResult) -> str:
 
 
 def _runs_text(system: SystemResult) -> str:
-    """Return the number of runs behind the values, and of all runs if it differs."""
+    """Return the number of runs that count, and that of all runs if it differs."""
     text = str(len(system.valid_runs))
     if len(system.valid_runs) < len(system.runs):
         text += f" of {len(system.runs)}"

@@ -1,5 +1,5 @@
-"""Time as blocks of a report: what each system needs to the target or to its end, where it goes,
-why one is sooner.
+"""Time as blocks of a report: how long each system takes to the target or to its end, what the time
+is spent on, and why one system is faster.
 """
 
 from __future__ import annotations
@@ -42,28 +42,30 @@ _RATIOS = (
 )
 
 ALL_TRAINING = 0.95
-"""Share of the wall time that is training, warm-up included; below it the first screen has a line
-on time.
+"""Share of training, warm-up included, in the wall time, below which the first screen has a line on
+time.
 """
 
 LEAST_SHARE = 0.0005
-"""Share of the wall time that a part must reach in a system to have a row: below it, it is 0.0%."""
+"""Share of the wall time that a part must reach in some system to have a row; a smaller one would
+be shown as 0.0%.
+"""
 
 MOST_ROWS = 20
-"""Systems in a table of the first screen."""
+"""Most systems in a table of the first screen."""
 
 Needs = Mapping[str, Target]
-"""What systems need to the target, by their names."""
+"""What systems need to reach the target or their ends, by their names."""
 
 Ratios = Mapping[str, TargetRatio]
 Amount = tuple[str, list[str], list[float]]
-"""A title, the text of each system, and the values behind the texts."""
+"""A title, the text for each system, and the value that each text shows."""
 
 TO_TARGET = "Time to the target"
 
 
 def document(report: Report) -> Document:
-    """Return what --time shows: the time of each system, its parts, and why one is sooner."""
+    """Return what --time shows: the time of each system, its parts, and why one is faster."""
     screen: list[Block] = []
     details: list[Block] = []
     shared = tables.shared(report.comparison)
@@ -75,7 +77,10 @@ def document(report: Report) -> Document:
 
 
 def _screen(group: Group, loss: float | None, shared: str) -> Blocks:
-    """Yield the times of a group in a sentence and a table, why one is sooner, and the caveats."""
+    """Yield the times of a group in a sentence and a table, why one is faster, and the caveats.
+
+    `loss` is the training loss that the user states as the target, or None.
+    """
     needs = _needs_of(group, loss)
     ratios = _ratios(group, loss)
     products = []
@@ -88,7 +93,7 @@ def _screen(group: Group, loss: float | None, shared: str) -> Blocks:
     elif not answer:
         answer = f"No run reaches a loss of {loss:g}"
     certainty = ""
-    # Of two systems, the headline says which time is over which.
+    # With two systems, the headline says which time is divided by which.
     if len(needs) == 2 and products:
         certainty = products[0][1]
     yield Headline(answer, certainty, ", ".join(filter(None, [group.title, shared])))
@@ -109,8 +114,8 @@ def _screen(group: Group, loss: float | None, shared: str) -> Blocks:
 
 
 def line(group: Group) -> Blocks:
-    """Yield the first screen's line on time: if a target is logged, or much of the time is not
-    training.
+    """Yield the line on time of the first screen, if a run is of MLPerf, or if less than
+    ALL_TRAINING of the time of a system is training.
     """
     needs = _needs_of(group)
     if len(group.systems) != 2 or len(needs) < 2:
@@ -157,20 +162,20 @@ def blocks(comparison: Comparison, model: ModelComparison) -> Blocks:
 
 
 def _factors(ratios: Ratios) -> Blocks:
-    """Yield the factors of each ratio as a table; nothing if none is known."""
+    """Yield a table of the factors of each ratio; nothing if no factor is known."""
     factors = dict.fromkeys(name for ratio in ratios.values() for name in ratio.factors)
     if not factors:
         return
     rows = []
     for name, ratio in ratios.items():
         rows.append([name, *(_factor(ratio.factors.get(factor)) for factor in factors)])
-    # The names are fields of --json, whose spelling stays.
+    # The names are keys in the output of --json, whose spelling must not change.
     yield Table(["Ratio", *(factor.replace("isation", "ization") for factor in factors)], rows)
 
 
 def _needs_of(group: Group, loss: float | None = None) -> Needs:
-    """Return what the systems need whose times are known; of two, first the one that a ratio is
-    of.
+    """Return what the systems with known times need. If there are two, the one whose ratio to the
+    other is shown comes first.
     """
     systems = group.systems
     if len(systems) == 2 and group.pairs:
@@ -201,7 +206,7 @@ def _time_unit(needs: Needs) -> tuple[str, float]:
 
 
 def _sentence(needs: Needs, form: str = ".2f") -> str:
-    """Return the times of all systems in a sentence; empty without any."""
+    """Return the times of all systems in a sentence; empty if one is unknown."""
     if not all("seconds" in need.mean for need in needs.values()) or not needs:
         return ""
     unit, seconds = _time_unit(needs)
@@ -223,21 +228,21 @@ def _what(needs: Needs) -> str:
 
 
 def _product(ratio: TargetRatio, digits: int = 3) -> str:
-    """Return the ratio of two times as the product of its factors; empty if one is unknown."""
+    """Return the ratio of two times as the product of its factors; empty if a factor is unknown."""
     texts = []
     for name in ("time", "speed", "samples", "rest"):
         factor = ratio.factors.get(name)
         if factor is None or factor.value is None:
             return ""
-        # Decimals are too few for a factor such as 0.065.
+        # A factor such as 0.065 needs significant digits instead of decimals.
         text = f"{factor.value:.{digits}{'f' if factor.value >= 0.1 else 'g'}}"
         texts.append(f"{name} {text}")
     return f"{texts[0].removeprefix('time ')}× = {' × '.join(texts[1:])}"
 
 
 def _needs_table(group: Group, needs: Needs, ratios: Ratios) -> Table:
-    """Return the parts of each system's time, and what else it needs; of two with the baseline's
-    over the other's.
+    """Return the parts of each system's time, and what else it needs; with two systems also the
+    ratio of the baseline's value to the other's.
     """
     is_compared = len(needs) == 2 and any(ratio.factors for ratio in ratios.values())
     lines = [["", *needs, ""]]
@@ -255,7 +260,7 @@ def _needs_table(group: Group, needs: Needs, ratios: Ratios) -> Table:
 
 
 def _times(needs: Needs) -> Iterator[Amount]:
-    """Yield the whole time of each system, and the parts that are not negligible in all."""
+    """Yield the whole time of each system, and the parts that aren't negligible in every system."""
     unit, seconds = _time_unit(needs)
     what = _what(needs)
     wholes = []
@@ -282,7 +287,7 @@ def _times(needs: Needs) -> Iterator[Amount]:
 
 
 def _amounts(needs: Needs) -> Iterator[Amount]:
-    """Yield the steps, samples and tokens that the systems need, as far as any is known."""
+    """Yield the steps, samples and tokens that the systems need, each if any system's is known."""
     for name, title, size in (
         ("steps", "Steps", 1.0),
         ("samples", "Samples", 1.0),
@@ -294,8 +299,8 @@ def _amounts(needs: Needs) -> Iterator[Amount]:
 
 
 def _runs_used(group: Group, needs: Needs) -> Iterator[list[str]]:
-    """Yield percentiles of the step times, the runs that count, and MLPerf's score where there is
-    one.
+    """Yield percentiles of the step times, the number of runs that count, and MLPerf's score if
+    there is one.
     """
     runs = {system.name: system.runs for system in group.systems}
     texts = []
@@ -350,7 +355,9 @@ def accounts(group: Group) -> Iterator[tuple[str, str, Account]]:
 
 
 def _runs(group: Group) -> Blocks:
-    """Yield where the wall time of each run went; nothing if no source has a clock."""
+    """Yield a table of what the wall time of each run was spent on; nothing if no source has a
+    clock.
+    """
     measured = list(accounts(group))
     parts = [part for part in PARTS if any(part in account.parts for _, _, account in measured)]
     rows: list[Cells] = []

@@ -15,31 +15,35 @@ from tprimat.report.blocks import text_of
 from tprimat.text import ELLIPSIS, ended, plain, runnable
 
 NARROWEST = 40
-"""Columns."""
+"""Least width of a terminal, in columns."""
 
 GAPS = (3, 2, 1)
-"""Columns between two columns of a table: the first with which it fits a line, else the last."""
+"""Gaps between two columns of a table, in characters: the first with which it fits a line is used,
+or else the last one.
+"""
 
 MOST_BESIDE = 4
-"""Columns of a table whose texts may take several lines; of more, those that don't fit stand in a
-table below.
+"""Most columns of a table whose texts may take several lines; if there are more, those that don't
+fit follow in a table below.
 """
 
 LEAST_NAME = 16
-"""Columns to which the first column gives way, its names in several lines, before a table is
-divided.
+"""Width in characters to which the first column shrinks, with its names in several lines, before a
+table is divided.
 """
 
 SCREEN = 22
-"""Lines of a first screen: a terminal has 24, and the names of the reports follow below a blank
-line.
+"""Most lines of a first screen: a terminal has 24, and the names of the reports follow below a
+blank line.
 """
 
 LONGEST_NOTE, LONGEST_CAVEAT = 180, 140
-"""Characters of an entry on the first screen, and of one of a list that gives way: two lines."""
+"""Most characters of an entry on the first screen, and of an entry of a list that is shortened (two
+lines).
+"""
 
 LEAST_ROOM = 9
-"""Columns below which the texts of a last column that is cut are left out."""
+"""Width in characters below which the texts of a last column that is cut are left out."""
 
 
 def write(
@@ -66,8 +70,8 @@ def write(
 
 
 def _shorter(part: blocks.Block, over: int) -> blocks.Block:
-    """Return a list that gives way with so many entries less, down to its least; any other block as
-    it is.
+    """Return a list that may be shortened with `over` entries less, but not fewer than its least;
+    any other block unchanged.
     """
     if not isinstance(part, blocks.Notes) or part.most is None or part.least is None:
         return part
@@ -75,8 +79,8 @@ def _shorter(part: blocks.Block, over: int) -> blocks.Block:
 
 
 class _Terminal:
-    """Collects what is to be printed, each line at most so wide; with escape sequences only if
-    there may be color.
+    """Collects what is to be printed, with lines of at most `width` characters, and with escape
+    sequences only if `color`.
     """
 
     def __init__(self, width: int, color: bool, verbosity: Verbosity, all_with: str) -> None:
@@ -107,8 +111,8 @@ class _Terminal:
         return "\n".join(lines).rstrip("\n") + "\n"
 
     def add(self, parts: Sequence[blocks.Block]) -> None:
-        """Add blocks, with a blank line between two of which the second doesn't go on with the
-        first.
+        """Add blocks, with a blank line before each one that doesn't continue the block before
+        it.
         """
         shown = [part for part in parts if not isinstance(part, blocks.Image)]
         for number, part in enumerate(shown):
@@ -138,15 +142,15 @@ class _Terminal:
                 self._line(part.text, indent=2)
 
     def _line(self, text: str, style: str = "", *, indent: int = 0) -> None:
-        """Add a paragraph, so many columns from the left."""
+        """Add a paragraph, indented by this many characters."""
         from rich.padding import Padding
         from rich.text import Text
 
         self._console.print(Padding(Text(plain(runnable(text)), style=style), (0, 0, 0, indent)))
 
     def _heading(self, part: blocks.Heading) -> None:
-        """Add a heading: the title between two rules, one of a section above one, a smaller one
-        alone.
+        """Add a heading: the title between two rules, that of a section above one rule, a smaller
+        one without rules.
         """
         if part.level == 1:
             self._line("=" * self._width)
@@ -187,7 +191,7 @@ class _Terminal:
         entries = []
         for mark, (entry, below) in list(zip(marks, part.entries, strict=True))[:most]:
             text = text_of(entry)
-            # Without a mark it is a reason, which the answer needs whole.
+            # An entry without a mark is a reason, which the answer needs in full.
             if mark and not self._is_whole:
                 text = ended(text, longest)
             entries.append((mark, text))
@@ -210,8 +214,8 @@ class _Terminal:
         self._console.print(grid)
 
     def _table(self, part: blocks.Table) -> None:
-        """Add a table: of many columns, what doesn't fit a line follows as tables with the same
-        first column.
+        """Add a table. If it has many columns, those that don't fit a line follow in further tables
+        with the same first column.
         """
         from rich.cells import cell_len
 
@@ -248,8 +252,8 @@ class _Terminal:
             self._line(f"{len(part.rows) - part.most} more with {self._all_with}", indent=2)
 
     def _least(self, rows: Sequence[Sequence[str]], *, narrow: bool = False) -> list[int]:
-        """Return the least widths of columns: titles may take several lines, texts of the first
-        column if they must.
+        """Return the least widths of columns. Titles may take several lines; so may the texts of
+        the first column, if `narrow` or if the table doesn't fit otherwise.
         """
         from rich.cells import cell_len
 
@@ -265,8 +269,8 @@ class _Terminal:
         return sum(widths) + GAPS[-1] * (len(widths) - 1) <= self._width
 
     def _columns(self, rows: Sequence[Sequence[str]], rights: Sequence[bool]) -> None:
-        """Add the columns of a table, the first row above a rule; the widest give way if there is
-        no room.
+        """Add the columns of a table, the first row above a rule; the widest ones shrink if there
+        is no room.
         """
         from rich import box
         from rich.table import Table
@@ -330,8 +334,8 @@ def _goes_on(before: blocks.Block, part: blocks.Block) -> bool:
 
 
 def _some(rows: Sequence[list[str]], most: int | None) -> Sequence[list[str]]:
-    """Return the header and so many rows: the first and the last ones, with a mark if others are
-    left out.
+    """Return the header and at most `most` rows (None: all): the first and the last ones, with a
+    mark if others are left out.
     """
     if most is None or len(rows) - 1 <= most:
         return rows
@@ -340,8 +344,8 @@ def _some(rows: Sequence[list[str]], most: int | None) -> Sequence[list[str]]:
 
 
 def _cut(text: str, room: int) -> str:
-    """Return a text, or a pair with “vs”, cut at the ends of its names, which begin with what tells
-    most.
+    """Return a text, or a pair of names with “vs”, cut at the ends of the names, since their
+    beginnings tell most.
     """
     if room < LEAST_ROOM:
         return ""

@@ -1,4 +1,6 @@
-"""Where the time of a profiled step goes: each part with its share, spread and longest work."""
+"""What the time of a profiled step is spent on: each part with its share, spread and longest
+work.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from tprimat.results.trace import COMMUNICATION, Trace, TracedWork
 from tprimat.text import counted, plain
 
 MOST_PARTS = 10
-"""Parts that have a line of their own; the rest is one line."""
+"""Most parts that have their own line; the others share one line."""
 
 _TITLES = {
     "idle_host_launch": "idle: host launch",
@@ -26,7 +28,7 @@ _TITLES = {
 
 
 def part_title(part: str) -> str:
-    """Return a part of a step as people read it."""
+    """Return the title of a part of a step."""
     if part.startswith(COMMUNICATION):
         return f"{part.removeprefix(COMMUNICATION).replace('_', '-')} (exposed)"
     return _TITLES.get(part, part.replace("_", " "))
@@ -41,7 +43,9 @@ def kernel_title(kernel: str) -> str:
 
 
 def work_title(work: TracedWork) -> str:
-    """Return how people call GPU work: PyTorch's own kernels by their operators, others by both."""
+    """Return the title of GPU work: the operator for PyTorch's own kernels; operator and kernel for
+    others.
+    """
     operator = (work.operator or "").removeprefix("aten::")
     if operator and "at::native::" in work.kernel:
         return plain(operator)

@@ -32,7 +32,7 @@ METHODS: Mapping[Method, str] = {
         f"{level()} prediction interval, which assumes equal run-to-run variation of both"
     ),
 }
-"""What an interval is."""
+"""Explanations of the intervals, by method."""
 
 CLOCKS: Mapping[Clock, str] = {
     "timer": "a step timer",
@@ -41,18 +41,18 @@ CLOCKS: Mapping[Clock, str] = {
     "stamps": "time stamps of records",
     "blocks": "wall time of training",
 }
-"""What measures step times, as a headline names it."""
+"""The names in headlines of what measures step times."""
 
 _WORDS = re.compile(
     r"(?:micro-batch|batch|gradient|tensor|pipeline|context|expert|data|multi-token|optimizer|learning|weight|no|full"
     r"|selective|training|run|seed|driver) (?!is )"
 )
-"""How a name of a system begins that is plain English; labels, packages and identifiers keep their
-spelling.
+"""The beginnings of system names that are plain English and may be capitalized; labels, packages
+and identifiers keep their spelling.
 """
 
 DOUBLE = 2.0
-"""From this speedup on a sentence says “2.0× as fast”; below, by how many percent faster."""
+"""Speedup from which on a sentence says “2.0× as fast”; below it, “50% faster”."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,12 +61,12 @@ class Verdict:
 
     Attributes:
         headline: one sentence without its period: which system is faster, and by how much; or why
-            that isn't said.
-        certainty: the speedup with its interval, and the runs that it rests on; empty if nothing is
+            there is no answer.
+        certainty: the speedup with its interval, and the number of runs; empty if nothing is
             compared.
-        excluded: the systems that are not compared, a sentence for each reason.
-        caveats: what could overturn it, the weightiest first.
-        next_steps: what would make it better, the most useful first.
+        excluded: the systems that are not compared, one sentence for each reason.
+        caveats: what could change the answer, those with the greatest effect first.
+        next_steps: what would make it more certain, the most useful first.
         standing: "significant", "preliminary" (two runs of a system), "none" (no significant
             difference), "unknown" (run-to-run variation), "unsettled" (too little to compare),
             "excluded" (nothing could be compared) or "single" (one system).
@@ -90,7 +90,7 @@ class Answer:
 
     @property
     def title(self) -> str:
-        """The model, with what tells the work from that of another answer on the same model."""
+        """The model, with what distinguishes the work from that of the model's other answers."""
         if len(self.model.groups) > 1:
             return self.group.title
         return self.model.short_title
@@ -98,8 +98,8 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What every report shows: a comparison, answers in the order of models and groups, and scaling
-    if asked for.
+    """What every report shows: a comparison, answers in the order of models and groups, and the
+    scaling if it is requested (else None).
     """
 
     comparison: Comparison
@@ -108,8 +108,8 @@ class Report:
 
     @property
     def headline(self) -> str:
-        """One headline for two systems that trained several models; empty if each group has its
-        own.
+        """The common headline for two systems that trained several models; empty if each group has
+        its own headline.
         """
         pairs = set()
         models = set()
@@ -124,9 +124,7 @@ class Report:
 
     @property
     def systems(self) -> str:
-        """The names of the systems for a title, those of the first answer first: the fastest, and
-        who is beside it.
-        """
+        """The names of the systems for a title, those of the first answer first."""
         names: Distinct = {}
         for answer in self.answers:
             names |= dict.fromkeys(plain(system.name) for system in answer.model.systems)
@@ -135,13 +133,13 @@ class Report:
         return join_names(list(names), 3)
 
     def of(self, answer: Answer) -> Report:
-        """Return the report on one of the answers alone."""
+        """Return a report with only one of the answers."""
         model = dataclasses.replace(answer.model, groups=(answer.group,))
         comparison = dataclasses.replace(self.comparison, models=(model,))
         return Report(comparison, (dataclasses.replace(answer, model=model),))
 
     def shortened(self, most: int) -> Report:
-        """Return the report with at most so many systems of each group: the fastest, and the
+        """Return the report with only the `most` fastest systems of each group, and the
         baseline.
         """
         groups = {}
@@ -223,7 +221,7 @@ def _verdict(group: Group, elsewhere: Collection[str]) -> Verdict:
 
 
 def _verdict_single(group: Group, elsewhere: Collection[str], steps: tuple[str, ...]) -> Verdict:
-    """Return what is said of a system alone; next steps only if something is missing."""
+    """Return the verdict on a single system; it has next steps only if a value is missing."""
     (system,) = group.systems
     texts = [_headline_single(system, elsewhere)]
     texts += [words(contradiction.note) for contradiction in contradictions(system)]
@@ -238,8 +236,8 @@ def _verdict_single(group: Group, elsewhere: Collection[str], steps: tuple[str, 
 
 
 def _contradicted(pairs: Sequence[Pair]) -> str:
-    """Return whose own values contradict each other, for the end of a headline; empty if nobody's
-    do.
+    """Return the end of a headline that names the systems whose own values contradict each other;
+    empty if there are none.
     """
     names: Distinct = {}
     for pair in pairs:
@@ -252,8 +250,8 @@ def _contradicted(pairs: Sequence[Pair]) -> str:
 
 
 def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
-    """Return the headline for the leaders of a group, their ratio with its interval, and how sure
-    it is.
+    """Return the headline for the leaders of a group, their ratio with its interval, and the
+    standing of the verdict.
     """
     ratio = pair.ratio
     assert ratio is not None
@@ -281,7 +279,7 @@ def _headline(group: Group, pair: Pair) -> tuple[str, str, str]:
 
 
 def measured(pair: Pair, ratio: Ratio) -> str:
-    """Return the ratio of a pair without an interval, and the runs that it rests on."""
+    """Return the ratio of a pair without an interval, and the number of runs."""
     runs = _runs_of(pair)
     if 1 < pair.steps[1] < SHORT:
         runs += f" ({_steps_of(pair)} steps)"
@@ -335,8 +333,8 @@ def _rank(group: Group, baseline: SystemResult) -> str:
 
 
 def _ranked(group: Group, pair: Pair, rank: str) -> str:
-    """Return how much faster than the baseline a system is, and the fastest one than the second
-    fastest.
+    """Return how much faster than the baseline a system is, and how much faster than the second
+    fastest system if that is another one.
     """
     assert pair.ratio is not None
     second = group.runner_up
@@ -355,8 +353,8 @@ def _ranked(group: Group, pair: Pair, rank: str) -> str:
 
 
 def _assumed_start(pair: Pair) -> int | None:
-    """Return the last step that the start-up of either's runs may take if they are too short to
-    show it.
+    """Return the last step by which the start-up must have ended in runs of either system that are
+    too short to show it; None if they all show it.
     """
     starts = []
     for run in (*pair.system.valid_runs, *pair.baseline.valid_runs):
@@ -373,7 +371,7 @@ def _gain_over(
     system: SystemResult, baseline: SystemResult, values: Sequence[float], *, says_per: bool = True
 ) -> str:
     kind = kind_of_device((system, baseline))
-    # Of two CPUs with one process each, or two, what is faster per process is faster as a whole.
+    # With equal numbers of processes, the system that is faster per process is faster as a whole.
     # Steps are those of all GPUs together.
     is_as_whole = (kind == "process" and system.count == baseline.count) or system.unit == "steps"
     per = f" per {kind}" if says_per and not is_as_whole else ""
@@ -403,9 +401,7 @@ def gain(values: Sequence[float], per: str) -> str:
 
 
 def _changes(pair: Pair) -> str:
-    """Return where the speed of two systems changes, if no interval says by how much runs
-    differ.
-    """
+    """Return where the speeds of two systems change, for a ratio without an interval."""
     changes = []
     for system in (pair.system, pair.baseline):
         if len(system.segments) > 1:
@@ -465,7 +461,7 @@ def _headline_models(answers: Sequence[Answer]) -> str:
 
 
 def _headline_wins(pairs: Sequence[Pair], models: int) -> str:
-    """Return by how much one of two systems is faster in these of so many models."""
+    """Return by how much one of two systems is faster, in these pairs out of `models` models."""
     values: list[float] = []
     for pair in pairs:
         if pair.speedup:
@@ -516,7 +512,7 @@ RATE_UNKNOWN = frozenset(
         "rate-without-times",
     }
 )
-"""Codes of reasons that say whose rate is unknown, and why."""
+"""Codes of reasons that say which system's rate is unknown, and why."""
 
 
 def _excluded(group: Group) -> Iterator[str]:
@@ -544,7 +540,7 @@ def _excluded(group: Group) -> Iterator[str]:
 
 
 def in_brief(note: Note) -> Note:
-    """Return a reason without what explains it, for a row that has no room for that."""
+    """Return a reason without its explanation, for a row that has no room for it."""
     if note.code in RATE_UNKNOWN:
         return Note("rate-unknown", note.fields)
     if note.code in ("shapes-differ", "untimed"):
@@ -563,8 +559,7 @@ def speedup_text(ratio: Ratio | None) -> str:
 
 
 def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
-    """Return a ratio and its bounds as text, with as many decimals as it takes to distinguish the
-    bounds.
+    """Return a ratio and its bounds as text, with enough decimals to distinguish the bounds.
 
     1.143 with 1.136 and 1.150 has three, as its bounds are less than 0.02 apart; 12.3 with 11.9 and
     12.8 has one.
@@ -582,10 +577,10 @@ def _with_bounds(value: float, low: float, high: float) -> tuple[str, str, str]:
 def cost_texts(
     comparison: Comparison, answers: Sequence[Answer], *, is_brief: bool = False
 ) -> list[str]:
-    """Return which system costs least per token in each answer; one sentence if it is the same in
-    several models.
+    """Return which system costs least per token in each answer; a single sentence if it is the same
+    system in several models.
 
-    A brief text has no prices.
+    Brief texts omit the prices.
     """
     text = _cost_of_all(comparison, answers)
     if text:
@@ -599,8 +594,8 @@ def cost_texts(
 
 
 def _cost_of_all(comparison: Comparison, answers: Sequence[Answer]) -> str:
-    """Return in a sentence which system is cheaper in all of several models; empty if it isn't the
-    same one.
+    """Return a sentence on which of two systems is cheaper for all models; empty if it isn't the
+    same one for all.
     """
     names = set()
     savings: list[float] = []

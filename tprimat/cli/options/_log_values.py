@@ -1,4 +1,4 @@
-"""The options for what a log leaves open, shared by the commands that read logs."""
+"""The options for values that a log doesn't state, shared by the commands that read logs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRECISIONS = ("fp32", "tf32", "bf16", "fp16", "fp8", "fp4", "mxfp8", "mxfp4", "n
 
 
 def add_mapping(parser: Parser) -> None:
-    """Add the options that read logs of no known format."""
+    """Add the options for reading logs in unknown formats."""
     parser.option("--columns MAP", "read any CSV or JSON lines, e.g. step=iter,time=step_time_s")
     parser.option(
         "--pattern TEXT", "read any text log, e.g. 'step {step} .* {time}ms .* loss {loss}'"

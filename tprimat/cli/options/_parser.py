@@ -20,16 +20,20 @@ OF_TRAININGS = {
     "verbose": "print commands, versions, settings and all notes",
     "json": "print JSON: results, notes, exit status",
 }
-"""What the three options do in commands that train."""
+"""Help texts of the three options in commands that train."""
 
 
 MOST_USED = "most used"
 LONGEST_HELP = 60
-"""Lines; of a longer help, --help alone explains what is most used and names the rest."""
+"""Most lines of a help text that --help shows in full. If it is longer, --help explains the most
+used options and only names the others.
+"""
 
 
 class _Formatter(argparse.HelpFormatter):
-    """Fills paragraphs; an indented line keeps its place, and goes on below its last column."""
+    """Fills paragraphs; an indented line keeps its indentation and continues below its last
+    column.
+    """
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         filled = []
@@ -50,13 +54,13 @@ class _Formatter(argparse.HelpFormatter):
 
 
 class Options(argparse._ActionsContainer):
-    """What options are added to: a parser or a group."""
+    """A parser or a group, to which options are added."""
 
     def option(self, usage: str, text: str, **settings: Any) -> None:
-        """Add an option, with the text of its help and more arguments of add_argument().
+        """Add an option, with its help text and further arguments of add_argument().
 
-        Its usage is as the help shows it, "--runs N"; one without a value, "--dry-run", is true if
-        it is given.
+        `usage` is what the help shows, such as "--runs N". An option without a value, such as
+        "--dry-run", is True if it is given.
         """
         words = usage.split()
         names = [word for word in words if word.startswith("-")]
@@ -65,8 +69,8 @@ class Options(argparse._ActionsContainer):
         elif "choices" not in settings:
             settings.setdefault("action", "store_true")
         if settings.get("nargs") == "+":
-            # The same option again adds to its values: by default argparse drops the earlier ones
-            # without a word.
+            # A repeated option adds to its values: by default argparse silently drops the earlier
+            # ones.
             settings["action"] = "extend"
         self.add_argument(*names, help=text, **settings)
 
@@ -77,7 +81,7 @@ class Options(argparse._ActionsContainer):
         return group
 
     def add_mutually_exclusive_group(self, **settings: Any) -> OneOf:
-        """Return a new group of which one option may be given, as argparse does."""
+        """Return a new group, as argparse does; only one of its options may be given."""
         group = OneOf(self, **settings)
         self._mutually_exclusive_groups.append(group)
         return group
@@ -88,7 +92,7 @@ class Group(Options, argparse._ArgumentGroup):
 
 
 class OneOf(Options, argparse._MutuallyExclusiveGroup):
-    """Options of which one may be given."""
+    """A group of options of which only one may be given."""
 
 
 class Parser(Options, argparse.ArgumentParser):
@@ -97,9 +101,9 @@ class Parser(Options, argparse.ArgumentParser):
     Args:
         command: its name, for the usage line; replaced by the shell or Python script that calls it.
         hint: appended to the error message.
-        passes: whether what follows -- is for another program; it is kept as `passed`.
-        settings: of argparse. Unless they say so, no option may be abbreviated. In the epilog the
-            names of ExitStatus stand in braces for their numbers.
+        passes: whether the arguments after -- are for another program; they are kept as `passed`.
+        settings: those of argparse. Options can't be abbreviated by default. In the epilog, a name
+            of ExitStatus in braces is replaced by its number.
     """
 
     def __init__(
@@ -121,7 +125,7 @@ class Parser(Options, argparse.ArgumentParser):
         self._explains_all = True
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse as argparse does, and keep the words as `argv`."""
+        """Parse as argparse does, and keep the arguments as `argv`."""
         words = list(sys.argv[1:] if args is None else args)
         self._explains_all = "--verbose" in words
         cut = words.index("--") if self._passes and "--" in words else len(words)
@@ -142,7 +146,7 @@ class Parser(Options, argparse.ArgumentParser):
         return group
 
     def print_help(self, file: Any = None) -> None:
-        """Print the help, which --verbose makes complete."""
+        """Print the help; with --verbose, the complete one."""
         whole = self.format_help()
         if (
             self._explains_all
@@ -168,7 +172,7 @@ class Parser(Options, argparse.ArgumentParser):
         return self._print_message(formatter.format_help(), file or sys.stdout)
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError, with the option that an unknown one may stand for."""
+        """Raise UsageError; for an unknown option, with the option that may be meant."""
         hint = f"{self.prog} --help lists the options"
         if unknown := re.match(r"unrecognized arguments: (?:.* )?(--[\w-]+)", message):
             shown = [action for action in self._actions if action.help != argparse.SUPPRESS]
@@ -192,7 +196,8 @@ class Parser(Options, argparse.ArgumentParser):
     ) -> None:
         """Add --quiet, --verbose and --json, of which one may be given, with their help texts.
 
-        Unless nothing that it writes `names` a machine, the command has --include-host too.
+        If `names`, what the command writes may contain the name of a machine, and it also has
+        --include-host.
         """
         group = self.add_mutually_exclusive_group()
         group.option("--quiet", quiet)
@@ -206,7 +211,7 @@ class Parser(Options, argparse.ArgumentParser):
 
 
 def program(command: str) -> str:
-    """Return what the usage line calls this program: the script's name, or `tprimat COMMAND`."""
+    """Return the name of this program in the usage line: the script's, or `tprimat COMMAND`."""
     name = sys.argv[0].replace("\\", "/").rpartition("/")[2]
     if name.endswith(".py") and name != "__main__.py":
         return name

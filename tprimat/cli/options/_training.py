@@ -21,8 +21,8 @@ def names(
     name_of: Callable[[str], str] = str.lower,
     advice: Callable[[str, Sequence[str], str], str] = suggestion,
 ) -> Callable[[str], tuple[str, ...]]:
-    """Return a reader of names with commas between them; `others` are named in the error, "all"
-    means all known.
+    """Return a function that reads names separated by commas; "all" means all known ones. The error
+    message also lists `others`.
     """
 
     def read(text: str) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def names(
 
 
 def at_least(least: int, most: int = 10**18) -> Callable[[str], int]:
-    """Return a reader of whole numbers between two."""
+    """Return a function that reads a whole number between two bounds."""
 
     def read(text: str) -> int:
         if not re.fullmatch(r"[+-]?\d{1,18}", text.strip()):
@@ -101,12 +101,12 @@ def add_numbers(group: Options, *numbers: tuple[str, int, str]) -> None:
 
 
 def several(read: Callable[[str], int]) -> Callable[[str], tuple[int, ...]]:
-    """Return a reader of numbers with commas between them."""
+    """Return a function that reads numbers separated by commas."""
     return lambda text: tuple(dict.fromkeys(map(read, text.split(","))))
 
 
 def one_or_several(read: Callable[[str], int]) -> Callable[[str], int | tuple[int, ...]]:
-    """Return a reader of a number, or of several with commas between them: a sweep."""
+    """Return a function that reads a number, or several separated by commas, which are a sweep."""
 
     def read_all(text: str) -> int | tuple[int, ...]:
         numbers = several(read)(text)
@@ -118,8 +118,8 @@ def one_or_several(read: Callable[[str], int]) -> Callable[[str], int | tuple[in
 
 
 def add_setting(group: Options, key: str, *filled: object, **settings: Any) -> None:
-    """Add the option of a setting, as its row has it, with what its help leaves open; a whole
-    number unless told.
+    """Add the option of a setting, as stated in its row; `filled` completes its help text. Its
+    value is a whole number by default.
     """
     row = by_key(key)
     if row.choices:

@@ -60,8 +60,8 @@ Exit status: {{OK}} success, {{USAGE}} wrong usage, {{NOT_COMPARABLE}} the --mat
 
 
 class BenchmarkParser(Parser):
-    """The parser of `benchmark`, which leaves the options of the encoder-decoder to a parser of
-    their own.
+    """The parser of `benchmark`, which leaves the options of the encoder-decoder to a separate
+    parser.
     """
 
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -91,8 +91,8 @@ def parser() -> Parser:
 
 
 def own_options() -> set[str]:
-    """Return the encoder-decoder's options that no other model has: any of them means it if no
-    model is named.
+    """Return the options that only the encoder-decoder has: if no model is named, any of them
+    selects it.
     """
     return encdec.parser().flags() - parser().flags()
 
@@ -100,8 +100,8 @@ def own_options() -> set[str]:
 def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     """Return whether the arguments of `benchmark` are for the encoder-decoder.
 
-    Raises UsageError if they name it beside other models, or torchrun started what starts its
-    processes itself.
+    Raises UsageError if they name it together with other models, or if torchrun started a benchmark
+    that starts its processes itself.
     """
     first = Parser("benchmark", add_help=False)
     first.add_argument("--model", nargs="?", const="", action="append")
@@ -109,7 +109,7 @@ def is_meant(argv: Sequence[str], environ: Mapping[str, str]) -> bool:
     first.add_argument(*own_options(), dest="own", nargs="?", const=True)
     given, _ = first.parse_known_args(argv)
     if given.model is None:
-        # What started several processes means the one benchmark whose processes can be started so.
+        # If several processes were started, only the encoder-decoder can be meant.
         return given.own is not None or environ.get("WORLD_SIZE", "1") != "1"
     models = sorted({name.strip().lower() for name in ",".join(given.model).split(",")})
     if models == [encdec.MODEL]:

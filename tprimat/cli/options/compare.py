@@ -116,9 +116,11 @@ def _add_reports(group: Group) -> None:
 
 
 def program() -> str:
-    """Return what the usage line calls this program, and what makes the same comparison again."""
+    """Return the name of this program in the usage line, and the command that repeats the same
+    comparison.
+    """
     name = _parser.program("compare")
-    # benchmark.py compares what it has measured; the script beside it does so again.
+    # benchmark.py compares what it measured; the comparing script next to it can repeat that.
     if name == "benchmark.py":
         return "compare_results.py"
     return name

@@ -36,7 +36,8 @@ def parser() -> Parser:
         choices=models.names(),
         required=True,
     )
-    # Optional for argparse alone, which would otherwise miss them before it names a wrong option.
+    # They are optional only for argparse, which would otherwise report that they are missing before
+    # it reports a wrong option.
     parser.add_argument(
         "direction",
         nargs="?",

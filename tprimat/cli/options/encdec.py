@@ -42,7 +42,7 @@ def parser() -> Parser:
     """Return the parser; an option that isn't given and has no default is None."""
     parser = Parser(
         "benchmark",
-        # The script says which model by its name.
+        # The name of a script implies the model.
         prog=os.environ.get("TPRIMAT_SCRIPT") or f"{program('benchmark')} --model {MODEL}",
         usage="%(prog)s [options]",
         description=DESCRIPTION,

@@ -1,5 +1,5 @@
-"""Comparison -> comparison_report.html: one file that opens by double click and needs nothing
-beside it.
+"""Comparison -> comparison_report.html: one file that opens by a double click and needs no other
+files.
 
 What doesn't change (texts, tables) is HTML, written by templates/; what a reader changes (the
 charts' view, the step window, prices) is page.js over data that Python computed. Results are
@@ -32,10 +32,10 @@ PLOTLY = gzip.decompress((_HERE / "plotly-basic.min.js.gz").read_bytes())
 """The basic bundle of plotly.js (npm's plotly.js-basic-dist-min 4.1.1), as a browser runs it."""
 
 _CHARTS = (sections.times, sections.step_times, sections.loss, sections.memory, sections.breakdown)
-"""Each writes a model's part of the charts."""
+"""Functions that each write one kind of chart of a model."""
 
 _Fold = tuple[str, str, str, Iterable[Part]]
-"""Its anchor, its title, the rest of the title, and its parts."""
+"""The anchor of a fold, its title, the rest of the title, and its parts."""
 
 
 def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
@@ -61,18 +61,18 @@ def render(report: Report, sources: Sources, plot: Plot | None) -> bytes:
 
 
 def _digest(content: bytes) -> str:
-    """Return the digest of a script by which the page's policy lets it run."""
+    """Return the digest of a script that allows it in the page's content security policy."""
     return base64.b64encode(sha256(content).digest()).decode("ascii")
 
 
 def _packed(content: bytes) -> str:
-    """Return content as the page includes it: gzip, base64."""
+    """Return content as the page includes it: compressed with gzip, in base64."""
     return base64.b64encode(gzip.compress(content, 9, mtime=0)).decode("ascii")
 
 
 def data(view: View) -> JsonObject:
-    """Return all that page.js draws, looks up and computes with; golden files of the tests hold
-    it.
+    """Return all data that page.js draws, looks up and computes with; the tests have golden files
+    of it.
     """
     systems = []
     for placed in view.systems:
@@ -118,7 +118,7 @@ def _run(view: View, placed: PlacedRun) -> JsonObject:
 
 
 def _scaling(report: Report) -> list[Part]:
-    """Return what stands above the card if a system was measured at several sizes."""
+    """Return the part above the card, if a system was measured at several sizes."""
     if report.scaling is None:
         return []
     sizes = Fold("Sizes", list(scaling.sizes(report)), is_open=len(report.scaling.curves) == 1)
@@ -144,7 +144,7 @@ def _folds(view: View, sources: Sources, drawn: Container[str]) -> Iterator[_Fol
 
 
 def _evidence(view: View) -> Parts:
-    """Yield the evidence of all values, then what trained, and the files."""
+    """Yield the evidence of all values, then the hardware, and the files."""
     yield from evidence.section(view)
     yield Fold("Hardware and software", list(document.hardware(view.comparison)))
     files = counted(len(view.comparison.files), "file")
@@ -161,8 +161,8 @@ def _title(view: View) -> str:
 
 
 def _charts(view: View, drawn: Container[str]) -> Parts:
-    """Yield the charts of each model, if there are several in a fold of its own: a chart is drawn
-    once it is seen.
+    """Yield the charts of each model; of several models, each in its own fold, since a chart is
+    drawn only when it is visible.
     """
     yield Control("chart_status", {"systems": view.systems})
     for number, model in enumerate(view.comparison.models):

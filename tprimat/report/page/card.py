@@ -1,4 +1,4 @@
-"""The card that the page opens on: answers with their interval bars, caveats as chips, throughput,
+"""The card at the top of the page: answers with their interval bars, caveats as chips, throughput,
 and cost.
 """
 
@@ -28,21 +28,21 @@ from tprimat.text import capitalized, counted, join_names
 MOST_ANSWERS = 4
 MOST_SYSTEMS = 7
 MOST_CHIPS = 5
-"""What the card shows; the rest of each is folded."""
+"""Most items of each kind that the card shows; the others are folded."""
 
 LISTED = 50
-"""Systems of an answer that the card holds; the results table has all."""
+"""Most systems of an answer on the card; the results table has all."""
 
 SCALES = ((0.9, 1.25), (0.8, 2), (0.5, 5), (0.2, 20), (0.1, 100))
-"""Ends of the axis of speedups, the narrowest that holds all: a small one must not look like a
-large one.
+"""Ends of the axis of speedups. The first that contain all speedups are used, so that a small one
+doesn't look like a large one.
 """
 
 FEW = 4
-"""Systems whose names have a line of their own above their bars."""
+"""Most systems whose names have their own line above their bars."""
 
 LONGEST_CHIP = 42
-"""Characters of a chip; its paragraph has the whole text."""
+"""Most characters of a chip; its paragraph has the whole text."""
 
 _AMOUNT = re.compile(r"(?<![\d.,–])[\d.,–]+(?:% faster|× as fast)")
 
@@ -59,7 +59,7 @@ class Chip:
 def values(view: View) -> JsonObject:
     """Return what templates/card.html shows; its border says how certain the answer is.
 
-    Several models are a row each below one headline.
+    Several models each have a row below one headline.
     """
     several = len(view.answers) > 1
     answers = []
@@ -68,7 +68,8 @@ def values(view: View) -> JsonObject:
         standing = answer.verdict.standing if several else ""
         answers.append({"standing": standing, "parts": list(_answer(view, answer))})
         compared += answer.group.leaders is not None
-    # What compares comes first; more than fit are folded, and what doesn't compare apart.
+    # Answers with a comparison come first; those beyond the limit are folded, and those without a
+    # comparison are folded separately.
     shown = len(answers)
     if compared and shown > MOST_ANSWERS:
         shown = compared
@@ -125,7 +126,7 @@ def _answer(view: View, answer: Answer) -> Parts:
 
 
 def _headline(text: str) -> list[Inline]:
-    """Return a headline in pieces, its amount strong."""
+    """Return a headline in pieces, with its amount emphasized."""
     amount = _AMOUNT.search(text)
     if amount is None:
         return [text]
@@ -133,8 +134,8 @@ def _headline(text: str) -> list[Inline]:
 
 
 def _scale(view: View) -> Bounds:
-    """Return the ends of the axis of all speedups on the page, so that equal lengths are equal
-    speedups.
+    """Return the ends of the common axis of all speedups on the page, so that equal lengths mean
+    equal speedups.
     """
     low = high = 1.0
     for answer in view.answers:
@@ -186,7 +187,7 @@ def _throughput(view: View, answer: Answer) -> JsonObject:
 
 
 def _bar(placed: Placed, bar: charts.Bar, longest: float) -> JsonObject:
-    """Return a bar beside the longest one, which has the full width."""
+    """Return a bar, relative to the longest one, which has the full width."""
     bounds = bar.bounds
     runs = counted(len(bar.system.valid_runs), "run")
     values: JsonObject = dict.fromkeys(("tip", "fill", "width", "is_open"), "")
@@ -209,7 +210,7 @@ def _bar(placed: Placed, bar: charts.Bar, longest: float) -> JsonObject:
 
 
 def cost_values(view: View) -> list[JsonObject]:
-    """Return the sentences of each pair, of which page.js chooses by the prices."""
+    """Return the sentences of each pair, from which page.js chooses by the prices."""
     pairs = []
     for number, pair_cost in _pair_costs(view):
         systems = {
@@ -221,10 +222,10 @@ def cost_values(view: View) -> list[JsonObject]:
 
 
 def cost_of_work(system: SystemResult) -> float | None:
-    """Return the USD that the stated amount of work costs at $1 per GPU-hour; None if unknown, and
-    for a system that is excluded.
+    """Return the cost, USD, of the stated amount of work at $1 per GPU-hour; None if unknown, or if
+    the system is excluded.
     """
-    # Tokens and samples are those of one GPU, steps of all.
+    # Rates in tokens and samples are those per GPU; a rate in steps is that of all GPUs.
     gpus = system.count if system.unit == "steps" else 1
     rate = system.value(RATE)
     if not rate or not gpus or system.exclusion is not None:
@@ -242,12 +243,12 @@ def _pair_costs(view: View) -> Iterator[tuple[int, PairCost]]:
 
 
 def _cost(view: View) -> JsonObject | None:
-    """Return who costs less per token, and a price field for each name; None if no system has a
-    throughput.
+    """Return which system costs less per token, and a price field for each name; None if no system
+    has a throughput.
     """
     prices = view.comparison.prices
     if not any(answer.group.leaders or len(answer.group.systems) == 1 for answer in view.answers):
-        # What does different work has no cost to compare.
+        # The costs of different work can't be compared.
         return None
     if not prices and all(system.run.platform == "cpu" for system in view.comparison.systems):
         return None
@@ -272,7 +273,7 @@ def _cost(view: View) -> JsonObject | None:
 
 
 def _price_row(view: View, systems: Sequence[Placed], *, has_amounts: bool) -> JsonObject:
-    """Return the price field of systems of one name, and the outputs of what each costs."""
+    """Return the price field for the systems of one name, and the outputs for the cost of each."""
     first = systems[0]
     typed = ""
     if price := view.comparison.prices.get(first.system.name):
@@ -288,8 +289,8 @@ def _price_row(view: View, systems: Sequence[Placed], *, has_amounts: bool) -> J
 
 
 def _chips(view: View) -> Iterator[Chip]:
-    """Yield what is excluded, what could change the decision, checks that passed, and what is good
-    to know.
+    """Yield chips: excluded systems, what could change the decision, checks that passed, and other
+    information.
     """
     warned: dict[str, list[str]] = {}
     for answer in view.answers:
@@ -329,8 +330,8 @@ def _of_caveats(answers: Sequence[Answer]) -> list[Chip]:
 
 
 def _label(caveat: Caveat) -> str:
-    """Return a caveat in short: the start of its text if that says what its code does, else the
-    code.
+    """Return a short form of a caveat: the start of its text if that tells as much as its code,
+    else the code.
 
     “global batch differs: 64 (8×H100), 128 (8×MI300X) sequences; compare tokens/s/GPU, not step
     time” with the code batch-differs becomes “Global batch differs”: the start up to the colon is
@@ -363,7 +364,7 @@ def _passed(view: View) -> Iterator[Chip]:
 
 
 def _within_peak(shares: Mapping[str, float], systems: int) -> str:
-    """Return which of so many systems have an MFU below the peak; the range, if all have one."""
+    """Return how many of the systems have an MFU below the peak; the range of MFU if all do."""
     if len(shares) >= systems:
         low = f"{min(shares.values()):.0f}"
         high = f"{max(shares.values()):.0f}"

@@ -1,6 +1,7 @@
-"""Charts -> what page.js draws, as data; how it looks is page.js's.
+"""Charts -> data for page.js, which decides how they look.
 
-A trace names the run and the series that it draws: the page holds every measured value once.
+A trace names the run and the series that it draws, so that the page contains each measured value
+only once.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from tprimat.report.plot.charts import Line, LineChart, Series
 from tprimat.text import counted
 
 MOST_POINTS = 2000
-"""Points of a line; of longer runs the extremes of each of many short ranges are drawn."""
+"""Most points of a line; for longer runs, the extremes of each of many short ranges are drawn."""
 
 MOST_SYSTEMS = 30
-"""Systems of a model whose runs are drawn."""
+"""Most systems of a model whose runs are drawn."""
 
 Chart = dict[str, Any]
 Trace = dict[str, Any]
@@ -41,7 +42,7 @@ _KEYS = {
 
 
 def charts(view: View, model: ModelComparison, number: int) -> Iterator[Chart]:
-    """Yield the charts of a model. Each has an `id` that its place on the page has too."""
+    """Yield the charts of a model. Each has the `id` of its place on the page."""
     placed = view.of_model(model)[:MOST_SYSTEMS]
     runs = []
     for system in placed:
@@ -181,8 +182,8 @@ def _segments(placed: PlacedRun) -> list[Trace]:
 
 
 def memory(placed: Sequence[Placed]) -> Chart | None:
-    """Return bars of each kind of memory, to the average and to the peak; page.js puts those of a
-    kind together.
+    """Return bars of each kind of memory, to the average and to the peak; page.js groups them by
+    kind.
     """
     of_system = {system.system: system for system in placed}
     bars = []
@@ -190,8 +191,8 @@ def memory(placed: Sequence[Placed]) -> Chart | None:
     for bar in described.memory(list(of_system)):
         system = of_system[bar.system]
         kind = described.KINDS.index(bar.kind)
-        # Two systems may have one name once they are cut: a zero-width space makes them two for
-        # the axis.
+        # Two names may be equal after they are cut: zero-width spaces keep them distinct on the
+        # axis.
         name = broken(system.name) + "\u200b" * system.index
         values = {"average": bar.average, "peak": bar.peak}
         bars.append({"kind": kind, "system": system.index, "name": name, **values})
@@ -211,7 +212,9 @@ def memory(placed: Sequence[Placed]) -> Chart | None:
 
 
 def breakdown(model: ModelComparison) -> Chart | None:
-    """Shares of the traced time that add up to it; None if no two runs have traces."""
+    """Return the chart of the parts that add up to the traced time; None if fewer than two runs
+    have traces.
+    """
     names, parts = shares(model)
     if len(names) < 2:
         return None
@@ -226,8 +229,8 @@ def breakdown(model: ModelComparison) -> Chart | None:
 
 
 def waterfall(model: ModelComparison) -> Chart | None:
-    """Bars from one step time to the other, in order of effect; None if no two systems have
-    traces.
+    """Return the chart of bars from one step time to the other, in order of effect; None unless two
+    systems have traces.
     """
     explanation = explain.of_model(model)
     if explanation is None:
@@ -252,7 +255,7 @@ def _thinned(line: Line, chart: LineChart) -> dict[str, int] | list[int]:
         return {"from": line.start, "to": line.stop}
     values: Sequence[float | None] = getattr(line.result.run, chart.ys)
     kept = {line.start, line.stop - 1}
-    # Of 10,000 records, the lowest and the highest of every 10.
+    # For 10,000 records, these are the lowest and the highest of every 10.
     size = math.ceil((line.stop - line.start) / (MOST_POINTS / 2))
     for begin in range(line.start, line.stop, size):
         points = []

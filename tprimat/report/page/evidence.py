@@ -29,9 +29,7 @@ _HEADER = ("Metric", "Value", "How")
 
 
 def results(view: View) -> Iterator[JsonObject]:
-    """Yield the runs as they were read, each with the file that holds it: what can be
-    downloaded.
-    """
+    """Yield the downloads: the runs as they were read, each with the name of its file."""
     digests = {file.name: file.sha256 for file in view.comparison.files}
     for run in view.runs:
         placed = view.systems[run.system]
@@ -47,7 +45,9 @@ def results(view: View) -> Iterator[JsonObject]:
 
 
 def metric_anchor(placed: Placed, name: str) -> str:
-    """Return where the evidence of a metric is; the system's, if it has no value of it."""
+    """Return the anchor of the evidence of a metric; that of the system if it has no value of
+    it.
+    """
     is_efficiency = any(metric.name == name for metric in efficiency.METRICS)
     if name in placed.system.values or (is_efficiency and placed.system.valid_runs):
         return f"s{placed.index}-{name}"
@@ -113,7 +113,7 @@ def _system(view: View, placed: Placed) -> Parts:
         title = f"Run {run.number} of {len(system.runs)}: {run.result.file}"
         if not run.result.is_valid:
             title += f", {run.result.run.status}: excluded"
-        # What a single run measured is what the system's values are.
+        # With a single run, its values are those of the system.
         parts = list(_run(placed, run, own_anchors=not several and run.result in system.valid_runs))
         yield Fold(title, parts, not several, f"r{run.index}")
 
@@ -129,7 +129,7 @@ def _values(placed: Placed) -> Iterator[Cells]:
 
 
 def _title(placed: Placed, metric: metrics.Metric) -> Target:
-    """Return the title of a row with the evidence of a system's value, to which the value leads."""
+    """Return the title of a row with the evidence of a system's value; the value links to it."""
     return Target(titled(metric), f"s{placed.index}-{metric.name}")
 
 
@@ -177,7 +177,7 @@ def _formula(metric: metrics.Metric, result: RunResult) -> str:
 
 
 def _from(name: str, result: RunResult) -> str:
-    """Return where a value is from: of the steps, with the lines of the log if they are known."""
+    """Return where a value comes from; for steps, with the lines of the log if they are known."""
     if name in ("warmup_time_seconds", "final_loss"):
         return f"the series in {result.file}"
     if name not in PerformanceMetrics.__struct_fields__:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import markupsafe
 
 _MEDIA = {"png": "image/png", "svg": "image/svg+xml"}
-"""What browsers show as an image; another kind is named."""
+"""Formats of plots that browsers show as an image; for any other one, the page has its name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,8 +34,8 @@ class Fold:
 
 @dataclasses.dataclass(frozen=True)
 class Control:
-    """What the page's script works on: the macro of templates/controls.html that writes it, and its
-    arguments.
+    """An element that the page's script uses: the macro of templates/controls.html that writes it,
+    and its arguments.
     """
 
     macro: str
@@ -77,8 +77,8 @@ def _templates() -> jinja2.Environment:
 
 
 def environment(folder: Path) -> jinja2.Environment:
-    """Return the templates in a directory: a text in them is cleaned by plain() and escaped, a
-    missing one an error.
+    """Return the templates in a directory: each text that they show is cleaned by plain() and
+    escaped, and a missing value is an error.
     """
     import jinja2
     import markupsafe
@@ -100,8 +100,8 @@ def environment(folder: Path) -> jinja2.Environment:
 
 
 def json_text(value: object) -> markupsafe.Markup:
-    """Return JSON for a script element: no tag begins or ends in it, and ASCII holds no separator
-    of lines.
+    """Return JSON for a script element: it contains no tags, and only ASCII, so no Unicode line
+    separators.
     """
     from jinja2.utils import htmlsafe_json_dumps
 

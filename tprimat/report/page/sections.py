@@ -32,11 +32,10 @@ from tprimat.report.rates import final_losses, untimed
 from tprimat.results.account import PARTS
 
 Chart = Callable[[str, str], Part]
-"""The place of a chart, by its kind, with what it shows in words; nothing if there are no charts.
-"""
+"""A function that returns the place of a chart, given its kind and a text on what it shows."""
 
 MOST_PAIRS = 20
-"""Pairs whose configurations are listed setting by setting."""
+"""Most pairs whose configurations are listed setting by setting."""
 
 
 def results(view: View) -> Parts:
@@ -81,7 +80,7 @@ def step_times(view: View, model: ModelComparison, chart: Chart) -> Parts:
 
 
 def _segments(placed: Placed, run: PlacedRun) -> Iterator[Cells]:
-    """Yield a row for each segment of a run; one that says why there is none."""
+    """Yield a row for each segment of a run; without segments, a row that says why."""
     result = run.result
     name = placed.name
     if len(placed.runs) > 1:
@@ -165,11 +164,11 @@ def times(view: View, model: ModelComparison, chart: Chart) -> Parts:
 
 
 def breakdown(view: View, model: ModelComparison, chart: Chart) -> Parts:
-    """Yield where the time goes; nothing if no two runs report it."""
+    """Yield what the time is spent on; nothing if fewer than two runs report it."""
     explanation = explain.of_model(model)
     if explanation is not None:
         profile = explain.document(explanation)
-        # The chart has the place of the screen's table.
+        # The chart takes the place of the first screen's table.
         yield from (part for part in profile.screen if not isinstance(part, Table))
         yield chart(
             "waterfall", "The difference of the step times by part; the table below has the values"
@@ -201,7 +200,9 @@ _STATUSES = {
 
 
 def config_diff(view: View) -> Parts:
-    """Yield every setting of each pair; that of the first headline is printed."""
+    """Yield every setting of each pair; on paper, only those of the first headline's pair are
+    shown.
+    """
     every = pairs(view)
     for number, pair in enumerate(every[:MOST_PAIRS]):
         names = [view.of(system).label for system in (pair.system, pair.baseline)]

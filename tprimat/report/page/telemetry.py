@@ -1,5 +1,5 @@
-"""What telemetry saw beside the steps, as panels under the chart of step times: power, clock,
-temperature, events.
+"""Telemetry over the steps, as panels under the chart of step times: power, clock, temperature,
+events.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tprimat.text import plain
 PANEL_HEIGHT = 120
 MOST_EVENTS = 4
 JOINED_STEPS = 3.0
-"""Steps between two events that one mark bridges."""
+"""Most steps between two events that are joined to one mark."""
 
 PANELS = (
     ("power", "W", "Power per GPU, W", "power_watts_per_gpu"),
@@ -23,14 +23,15 @@ PANELS = (
     ("temperature", "°C", "Temperature of the hottest GPU, °C", "temperature_celsius_highest"),
     ("others", "%", "CPU used by other programs, %", "other_programs_cpu_percent"),
 )
-"""Kind, unit, title and series; of each kind the first one that a run has is drawn, of three kinds.
+"""Kind, unit, title and series of each panel. For each of the three kinds, the first series that a
+run has is drawn.
 """
 
 MOST_PANELS = 3
 
 
 def panels(runs: Sequence[PlacedRun]) -> list[JsonObject]:
-    """Return the panels of the runs: title, unit, and the series of each run that has it."""
+    """Return the panels of the runs: title, unit, and the series of each run that has one."""
     panels_of_kinds: dict[str, JsonObject] = {}
     for kind, unit, title, series in PANELS:
         traces = []
@@ -43,8 +44,8 @@ def panels(runs: Sequence[PlacedRun]) -> list[JsonObject]:
 
 
 def events(runs: Sequence[PlacedRun]) -> list[JsonObject]:
-    """Return the steps of each system in which a warning holds, each once, with the first one's
-    words.
+    """Return the ranges of steps of each system in which there is a warning, without overlaps, each
+    with the text of its first warning.
     """
     of_systems: dict[int, list[tuple[float, float, str]]] = {}
     for run in runs:
@@ -67,7 +68,7 @@ def events(runs: Sequence[PlacedRun]) -> list[JsonObject]:
 
 
 def note(names: Sequence[str], marked: Sequence[JsonObject]) -> str:
-    """Return what the marks are, in words."""
+    """Return a text that explains the marks."""
     if not marked:
         return ""
     texts = [f"{names[mark['system']]}, {mark['text']}" for mark in marked[:MOST_EVENTS]]

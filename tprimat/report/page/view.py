@@ -18,17 +18,17 @@ from tprimat.text import plain
 DASHES = ("solid", "dash", "dot", "dashdot")
 
 NAME_WIDTH = 30
-"""Characters of a line of a name beside a bar."""
+"""Most characters of a line of a name beside a bar."""
 
 MOST_RUNS = 200
-"""Runs whose steps and evidence the page has, so that it fits into an e-mail; values and verdict
-are of all runs.
+"""Most runs whose steps and evidence the page has, so that it fits into an email; values and
+verdicts are computed from all runs.
 """
 
 
 @dataclasses.dataclass(frozen=True)
 class PlacedRun:
-    """A run with its place: its anchor is r and its index."""
+    """A run with its place on the page; its anchor is r followed by its index."""
 
     index: int
     system: int
@@ -41,10 +41,10 @@ class Placed(Item):
     """A system with its place on the page.
 
     Attributes:
-        index: among all systems; its anchor is s and this.
-        field: of its price and its color: the same name has the same one in every model.
-        dash: of its lines, which distinguishes systems of one color.
-        runs: those that the page holds.
+        index: its index among all systems; its anchor is s followed by the index.
+        field: the field of its price and its color; equal names share it in all models.
+        dash: the dash style of its lines, which distinguishes systems of one color.
+        runs: its runs whose steps and evidence the page has.
     """
 
     index: int
@@ -110,8 +110,8 @@ def broken(name: str) -> str:
 
 
 def wall_times(run: Run) -> list[float | None]:
-    """Return seconds from the first recorded step's start to each record's end, while all before it
-    are known.
+    """Return the seconds from the start of the first recorded step to the end of each record, up to
+    the first record whose time is unknown.
     """
     passed: float | None = 0.0
     times: list[float | None] = []

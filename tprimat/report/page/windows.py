@@ -1,7 +1,6 @@
-"""The speedup in another window of steps: a grid, computed here and looked up by the page's
-sliders.
+"""The speedup in other windows of steps: a grid, computed here and looked up by the page's sliders.
 
-It decides nothing. A reader sees how much of a speedup is the choice of the window.
+It decides nothing. It shows how much a speedup depends on the choice of the window.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Values = npt.NDArray[np.float64]
-    """By the stop at which a window begins, and the one at which it ends."""
+    """Values by the stop at which a window begins, and the stop at which it ends."""
 
 STOPS = 26
 """Most first and last steps that the slider offers."""
@@ -41,7 +40,8 @@ class Grid:
     systems.
 
     Rates are in the unit of the systems, such as tokens/s/GPU.
-    A window holds the steps after one stop up to another. NaN if a run holds too little there.
+    A window has the steps after one stop up to another. A value is NaN if a run has too few steps
+    there.
     """
 
     stops: tuple[int, ...]
@@ -67,10 +67,10 @@ def grid(group: Group) -> Grid | None:
     ]
     results = [(system, result) for system in usable for result in system.valid_runs]
     if any(result.summary.clock == "blocks" for _, result in results):
-        # Records aren't what the speeds are of.
+        # The speeds aren't computed from records.
         return None
     if any(share_of_step(result.run, system.unit) is None for system, result in results):
-        # Steps differ in their tokens.
+        # The steps have different numbers of tokens.
         return None
     # No window is longer than the shortest run.
     stops = stops_to(min(result.run.steps[-1] for _, result in results))
@@ -94,7 +94,7 @@ def stops_to(last: int) -> tuple[int, ...]:
         return tuple(range(last + 1))
     steps = {0, 1, 2, 3, 5, 10, 20}
     rest = STOPS - len(steps) - 1
-    # Of 10,000 steps, 18 stops are 555 steps apart: they are rounded to 10, to 560, 1110, …
+    # With 10,000 steps, 18 stops are 555 steps apart: they are rounded to tens, to 560, 1110, …
     round_to = 10 ** max(0, len(str(last // rest)) - 2)
     for index in range(1, rest + 1):
         steps.add(round(last * index / rest / round_to) * round_to)
@@ -102,9 +102,7 @@ def stops_to(last: int) -> tuple[int, ...]:
 
 
 def values(grid: Grid) -> JsonObject:
-    """Return the grid as the page looks it up: texts by begin and end, for windows that hold enough
-    steps.
-    """
+    """Return the grid for the page: texts by begin and end, for windows that have enough steps."""
     return {
         "stops": list(grid.stops),
         "rates": [_texts(rates, rate) for rates in grid.rates],
@@ -120,7 +118,7 @@ def _texts(values: Values, form: Callable[[float], str]) -> list[list[str | None
 
 
 def _speedup(value: float) -> str:
-    """Return a speed as a factor of the baseline's, 1 or more."""
+    """Return the ratio of a speed and the baseline's as text, inverted if it is below 1."""
     if value >= 1:
         return units.times(value)
     return f"slower, {units.times(1 / value)}"
@@ -171,8 +169,8 @@ def _run_rates(result: RunResult, stops: tuple[int, ...]) -> Values:
     """Return the rate of the records of a run whose steps are all after one stop and up to another,
     per s and GPU.
 
-    NaN if these are fewer than LEAST steps, or if the run holds no step up to the last: a window
-    that one run fills to a half isn't the same window.
+    NaN if these are fewer than LEAST steps, or if the run doesn't extend to the end of the window:
+    a window that one run only half fills isn't the same window.
     """
     import numpy as np
 

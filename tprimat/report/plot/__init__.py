@@ -1,7 +1,7 @@
-"""Comparison -> a plot of up to 2 × 2 panels below the headline; a panel without data leaves its
-place to the others.
+"""Comparison -> a plot of up to 2 × 2 panels below the headline; if a panel has no data, the others
+take its place.
 
-Systems differ in colors that color-blind people can tell apart, and for print in the pattern of
+Systems differ in colors that color-blind people can distinguish, and for print in the patterns of
 their bars and in markers; models differ in line style.
 """
 
@@ -57,7 +57,7 @@ STYLE = {
 
 
 class NoMatplotlibError(Exception):
-    """matplotlib can't be loaded; the text says why, and the command that brings it."""
+    """matplotlib can't be loaded; the text says why, and has the command that installs it."""
 
 
 Layout = Literal["standard", "frameworks", "scaling"]
@@ -68,15 +68,15 @@ loss, step times, average. scaling: throughput and efficiency over the number of
 
 @contextlib.contextmanager
 def _matplotlib() -> Iterator[None]:
-    """Set our own settings, whatever the user's are, and silence matplotlib.
+    """Apply our own settings, whatever the user's are, and silence matplotlib.
 
-    It reports that its cache directory can't be written, that it builds its font cache, and letters
-    that no font has: nothing that a reader of results can mend.
+    It reports that its cache directory can't be written, that it builds its font cache, and
+    characters that no font has: nothing that a reader of results can fix.
     """
     logger = logging.getLogger("matplotlib")
     level = logger.level
     logger.setLevel(logging.ERROR)
-    # A back end that isn't there stops the import, though none is needed to draw into a file.
+    # A missing backend would make the import fail, though none is needed to draw into a file.
     backend = os.environ.pop("MPLBACKEND", None)
     try:
         matplotlib = _loaded()
@@ -92,7 +92,7 @@ def _matplotlib() -> Iterator[None]:
 
 
 def _loaded() -> Any:
-    # The settings of the user's own directory are not ours, and may be damaged.
+    # The settings in the user's own directory must not apply, and may be damaged.
     os.environ["MATPLOTLIBRC"] = os.devnull
     try:
         # The first place where it looks for settings is the current directory.
@@ -111,7 +111,7 @@ def _loaded() -> Any:
 
 @_matplotlib()
 def render(report: Report, *, form: str = "png", layout: Layout = "standard") -> bytes:
-    """Return the plot as a png, svg or pdf file. Raises NoMatplotlibError."""
+    """Return the content of the plot as a png, svg or pdf file. Raises NoMatplotlibError."""
     stream = io.BytesIO()
     figure(report, layout=layout).savefig(stream, format=form, dpi=DPI)
     return stream.getvalue()
@@ -137,7 +137,7 @@ def figure(report: Report, *, layout: Layout = "standard") -> Figure:
     else:
         names = ("throughput", "average step time", "memory", "step times")
         missing = _missing(names, [throughput, average, memory, steps])
-        # Loss takes the place of memory that nothing measured.
+        # Loss takes the place of memory if no run measured any.
         panels = [throughput, average, memory or loss, steps]
     drawn = [panel for panel in panels if panel is not None]
     if drawn:
@@ -178,7 +178,7 @@ def _legends(sheet: Sheet, items: Items, *, has_steps: bool, has_loss: bool) -> 
     measured = [item for item in items if item.system.valid_runs]
     for item in measured:
         handles.append(lines.handle(item))
-        # matplotlib leaves labels that begin with an underscore out of legends.
+        # matplotlib omits labels that begin with an underscore from legends.
         label = item.label.lstrip("_")
         labels.append(f"{label} (excluded)" if item.system.exclusion else label)
     if measured:

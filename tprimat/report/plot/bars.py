@@ -29,32 +29,31 @@ OPEN: Look = {
     "markevery": [1],
 }
 OPEN_END = 1.08
-"""How an interval that nobody knows is drawn, and where it ends: at so many times the longest bar.
-"""
+"""The end of the line that is drawn for an unknown interval, as a multiple of the longest bar."""
 
 LEAST_ROW, AIR = 0.42, 0.1
-"""Inches from one bar to the next, at least, and around the text of a row."""
+"""Least distance from one bar to the next, and space around the text of a row, in inches."""
 
 THICKNESS, KIND = 0.26, 0.2
-"""Inches of a bar, and of one of several kinds of memory."""
+"""Thickness of a bar, and of a bar for one of several kinds of memory, in inches."""
 
 REASON = 2.3
-"""Inches: the most that a text in place of a bar takes."""
+"""Greatest width of a text in place of a bar, in inches."""
 
 MOST_UNMEASURED = 6
-"""With more systems, those without a value have no row in the memory panel."""
+"""Most systems with which those without a value also have a row in the memory panel."""
 
 FAR = 10.0
-"""Models whose longest bars differ by more than this factor each have a scale of their own."""
+"""If the longest bars of models differ by more than this factor, each model has its own scale."""
 
 LONGEST_INTERVAL = 1.5
-"""An interval ends in an arrow at so many times the longest bar: two runs may give one that dwarfs
-all bars.
+"""Multiple of the longest bar at which an interval ends in an arrow: that of two runs may be much
+longer than all bars.
 """
 
 
 class Row(NamedTuple):
-    """Where an item's bars are; or a model's heading, where item is None."""
+    """The place of an item's bars, or of a model's heading if item is None."""
 
     y: float
     height: float
@@ -183,7 +182,7 @@ def memory(sheet: Sheet, items: Items) -> Panel | None:
     rows = _rows(sheet, items, lambda item: KIND * len(bars.get(item.system, ())))
     several = len(kinds) > 1
     values.discard(None)
-    # Bars of unlike length have unlike numbers.
+    # Bars of different lengths must have different numbers.
     digits = 1 if len({f"{value:.1f}" for value in values}) == len(values) else 2
     thickness = KIND if several else THICKNESS
 
@@ -213,7 +212,7 @@ def _memory_bar(
 ) -> tuple[float, str]:
     """Draw the average of a kind of memory over its peak; return the longer one, and both as text.
 
-    If only a peak is known the bar is pale as a whole: pale means peak.
+    If only a peak is known, the whole bar is pale, since pale means peak.
     """
     end = 0.0
     texts: list[str] = []
@@ -265,7 +264,7 @@ def _prepare(
     from matplotlib.ticker import MaxNLocator
 
     axes.set_ylim(_height(rows), 0)
-    # Units of the axis in an inch, so that each text ends inside.
+    # The number of axis units per inch, such that each text ends inside the panel.
     unit = 0.0
     longest = 0.0
     for label in labels:

@@ -1,7 +1,7 @@
-"""Systems -> charts: what each shows, whoever draws it. plot/ draws them with matplotlib, the page
-with its script.
+"""Systems -> charts: what each one shows, however it is drawn. plot/ draws them with matplotlib,
+the HTML page with its script.
 
-A chart names systems, runs and the series in them; how a system looks is the drawer's.
+A chart names systems, runs and their series; the code that draws it decides how a system looks.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ from tprimat.results.run import sentences
 from tprimat.text import counted, join_names
 
 LOG_FROM = 4.0
-"""From this factor between the slowest and the fastest run on, steps are drawn on a log scale."""
+"""Ratio of the slowest to the fastest run from which on step times are on a logarithmic axis."""
 
 LEAST_SPAN = 0.2
-"""Share of the slowest system's step time that the axis shows at least."""
+"""Least length of the axis, as a share of the slowest system's step time."""
 
 SHOWN_SHARE = 0.995
 """Share of the steady steps that must fit the scale when outliers would flatten the rest."""
 
 CUT_FROM = 2.0
-"""The axis is cut if a step takes so many times the slowest run's median."""
+"""The axis is cut if a step takes more than this multiple of the slowest run's median."""
 
 FOOT, HEAD = 0.12, 0.1
-"""Air below and above the steps, as a share of the axis."""
+"""Empty space below and above the steps, as a share of the axis."""
 
 LOSS_LOG_FROM = 50.0
-"""From this factor between the highest and the lowest loss on, the axis is logarithmic."""
+"""Ratio of the highest to the lowest loss from which on the axis is logarithmic."""
 
 NOT_MEASURED = "not measured"
 EXCLUDED = "excluded (warm-up, profiled steps, steps not in all runs)"
@@ -81,11 +81,11 @@ class LineChart:
     """Lines over steps, tokens or time.
 
     Attributes:
-        xs: the horizontal series; tokens are those of a step times its number, over `scale`.
+        xs: the horizontal series; tokens are step number × tokens per step / `scale`.
         ys: the field of Run that is drawn.
-        limits: of the vertical axis, if it doesn't show all.
-        beyond: values above the limits.
-        floors: of the loss, by the entropy of the data.
+        limits: the ends of the vertical axis; None if it shows all values.
+        beyond: values above the upper limit.
+        floors: the lowest possible losses, from the entropy of the data.
     """
 
     title: str
@@ -160,7 +160,7 @@ MEMORY_TITLE = "Memory per GPU or CPU, GB (10⁹ bytes)"
 
 def throughput(systems: Systems) -> BarChart:
     """Return the throughput of each system with its interval."""
-    # Of several models some may be in samples/s or steps/s.
+    # With several models, some rates may be in samples/s or steps/s.
     mixed = len({system.unit for system in systems}) > 1
     bars = []
     for system in systems:
@@ -207,9 +207,9 @@ def _step_time(time: float, unit: str) -> str:
 
 
 def _differing_work(systems: Systems) -> list[str]:
-    """Return in what the steps of systems that trained one model differ.
+    """Return the differences between the steps of systems that trained the same model.
 
-    Another model has other steps by its nature: only those of one model are compared.
+    Steps of different models always differ, so only those of the same model are compared.
     """
     works = defaultdict(list)
     for system in systems:
@@ -371,8 +371,8 @@ def loss(runs: Sequence[Series], over: Literal["tokens", "wall"]) -> LineChart |
 
 
 def _token_scale(most: float) -> tuple[float, str]:
-    """Return the unit of an axis up to so many tokens, and its title: of 3.2e9, 1e9 and “10⁹
-    tokens”.
+    """Return the unit of an axis that extends to a number of tokens, and its title: for 3.2e9, 1e9
+    and “10⁹ tokens”.
     """
     for scale, word in ((1e12, "10¹²"), (1e9, "10⁹"), (1e6, "10⁶"), (1e3, "10³")):
         if most >= scale:
@@ -391,12 +391,12 @@ def why_no_loss(system: SystemResult, over: Literal["tokens", "wall"]) -> str | 
 
 
 def floor_note(floor: float) -> str:
-    """Return what a dotted line is."""
+    """Return a text that explains a dotted line."""
     return f"{floor:.3g} nats/token, data entropy (lowest achievable loss)"
 
 
 def beyond_note(chart: LineChart) -> str:
-    """Return how many values are off the scale; empty without any."""
+    """Return a text on how many values are off the scale; empty if none is."""
     steps = counted(len(chart.beyond), "step")
     if chart.beyond:
         return f"{steps} off scale, up to {units.seconds(max(chart.beyond))}"

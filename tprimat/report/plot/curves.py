@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST_CURVES, TITLES = 8, 3
-"""Curves that are drawn, and those of them that are named in the title."""
+"""Most curves that are drawn, and most that the title names."""
 
 IDEAL: Look = {"linestyle": (0, (4, 3)), "linewidth": 1.0}
 
@@ -47,8 +47,8 @@ def figure(found: Scaling) -> Figure:
 
 
 def _throughput(sheet: Sheet, curves: Sequence[Curve], looks: Sequence[Look]) -> Panel:
-    """Return the throughput of all GPUs; of several models or units relative to each smallest
-    size.
+    """Return the panel of the throughput of all GPUs; with several models or units, relative to the
+    smallest size of each curve.
     """
     titles = {(curve.model.title, rate_title(curve)) for curve in curves}
     title = "relative to the smallest GPU count"

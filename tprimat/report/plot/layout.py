@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 WIDTH, MARGIN, GAP = 10.0, 0.25, 0.3
 DPI = 144
 NAMES = 2.1
-"""The most that names take of the width beside bars; longer ones have more lines."""
+"""Greatest width of the names beside bars, in inches; longer names take more lines."""
 
 TICKS = 0.72
-"""Left of a panel with lines, for its numbers and their unit."""
+"""Width to the left of a panel with lines, for the numbers of its axis and their unit, in inches."""
 
 TITLE, SMALL = 10.5, 9.0
-"""Points: a panel's title, and the text around and in a panel."""
+"""Font sizes in points: of a panel's title, and of the text around and in a panel."""
 
 TEXT_LINE = SMALL * 1.3 / 72
 
@@ -43,15 +43,15 @@ AROUND: Look = {
 """The text around a panel: its detail above, its notes below."""
 
 MOST_COLUMNS, KEY = 4, 0.55
-"""Columns of a legend, and what is beside each text."""
+"""Most columns of a legend, and the width of the symbol beside each text, in inches."""
 
 LONGEST_TEXT = 500
-"""Characters of a text, which is measured again for each place at which it may break; a name may
-have 60,000.
+"""Most characters of a text: it is measured for each place at which it may break, and a name may
+have 60,000 characters.
 """
 
 STRETCH = 1.5
-"""A panel is at most so many times as high as it must be, beside a higher one."""
+"""Factor by which a panel may be higher than it needs to be, beside a higher one."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,10 +59,10 @@ class Panel:
     """A chart and the text around it.
 
     Attributes:
-        detail: below the title.
-        draw: draws into axes of this width.
-        height: of the axes, at least.
-        left: what the axes need left of them.
+        detail: the text below the title.
+        draw: the function that draws into axes, given their width.
+        height: the least height of the axes.
+        left: the width that is needed to the left of the axes.
     """
 
     title: str
@@ -153,7 +153,7 @@ class Sheet:
             pair = panels[index : index + 2]
             left = MARGIN + first
             end = left + half if len(pair) == 2 else WIDTH - MARGIN
-            # Lines don't leave the room of names that are not theirs empty.
+            # A panel with lines doesn't need the width of the names beside bars.
             if pair[0].left < first / 2:
                 left = MARGIN + pair[0].left
             self._add_row(pair, [(left, end - left), (WIDTH - MARGIN - half, half)][: len(pair)])

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from matplotlib.patches import Patch
 
 BAND_FROM = 4
-"""From so many runs on, a system has its median and range instead of a line for each run."""
+"""Number of runs from which on a system has its median and range instead of a line for each run."""
 
 PLACES = 150
-"""Places of a band's median and range; with more steps each is of several steps."""
+"""Most places of a band's median and range; with more steps, each place covers several steps."""
 
 FEW = 40
-"""Records that are drawn with a marker each; of more, some ten carry one."""
+"""Most records that each have a marker; if there are more, about ten of them have one."""
 
 LEAST_TICKS = 3
-"""Numbers that a logarithmic axis has at least."""
+"""Fewest numbers on a logarithmic axis."""
 
 FURTHER = {"marker": None, "linewidth": 0.6}
 EXCLUDED: Look = {
@@ -158,8 +158,8 @@ def _draw(axes: Axes, chart: LineChart, items: Items) -> None:
 
 
 def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> None:
-    """Draw the median of a system's runs and their range, and as points what is far from the
-    median.
+    """Draw the median of a system's runs and their range, and values far from the median as
+    points.
     """
     # Thousands of runs have millions of values, which take less memory in arrays.
     values: dict[float, array[float]] = defaultdict(lambda: array("d"))
@@ -168,7 +168,7 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
             if not math.isnan(y):
                 values[x].append(y)
     every = sorted(values)
-    # 400 steps on 150 places are 3 steps a place.
+    # With 400 steps and 150 places, each place covers 3 steps.
     count = -(-len(every) // PLACES)
     xs = []
     lows = []
@@ -200,8 +200,8 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
 
 
 def _points(chart: LineChart, line: Line) -> tuple[list[float], list[float]]:
-    """Return the points of a line; a step without a time is a gap, one without a loss is left
-    out.
+    """Return the points of a line. A step without a time leaves a gap; a step without a loss is
+    left out.
     """
     run = line.result.run
     unit = 1.0
@@ -235,8 +235,8 @@ def _looks(item: Item, points: int) -> Look:
 
 
 def log_axis(axes: Axes) -> None:
-    """Make the vertical axis logarithmic, with numbers as they are: 1, 2, 5, 10, or more of them on
-    a short axis.
+    """Make the vertical axis logarithmic, with the numbers 1, 2, 5, 10, …, or more of them if it
+    covers a short range.
     """
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
