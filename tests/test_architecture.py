@@ -129,12 +129,12 @@ MOST_DENSE = 3
 LONGEST_FUNCTION = 60
 """Lines."""
 SHAPE = {
-    "names": 124924,
+    "names": 124936,
     "names per statement": 2.69,
     "comprehensions per 1000": 54,
     "conditionals per 1000": 28,
     "crowded statements": 0,
-    "functions over 60 lines": 2,
+    "functions over 60 lines": 1,
     "id() calls": 0,
 }
 """The size and density of tprimat/, counted in the syntax tree: line breaks don't matter. They only
@@ -148,14 +148,14 @@ NAMES = {
     "catalog": 3148,
     "checks": 4063,
     "cli": 6176,
-    "compare": 10360,
+    "compare": 10369,
     "console.py": 272,
     "current_directory.py": 46,
     "errors.py": 128,
     "files.py": 199,
     "frameworks": 13186,
     "location.py": 55,
-    "log_import": 6179,
+    "log_import": 6182,
     "machine": 4354,
     "measure": 5406,
     "notes": 463,

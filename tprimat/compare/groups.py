@@ -71,16 +71,14 @@ def group_of(
     mode: Mode,
     title: str,
 ) -> Group:
-    """Compare systems that did the same work with a baseline, and say why others can't be compared
-    with it.
+    """Compare systems of the same work with a baseline, and say why others can't be compared.
 
     Each pair is compared on the clock and the steps that its two systems share, so that no third
-    system changes its ratio. The order of the systems by these ratios may differ from that by their
-    rates over all steps: then another baseline is tried.
+    system changes its ratio. Their order by these ratios may differ from that by their rates over
+    all steps: then another baseline is tried.
 
     Args:
-        work: systems that did the same work.
-        others: the model's other systems.
+        work, others: systems that did the same work; the model's other systems.
         chosen: the baseline that the user named; None to choose one.
         mode: "same" rejects every difference of configuration.
         title: the group's title in reports.
@@ -103,14 +101,10 @@ def group_of(
         shown_baseline = found[leader].baseline
     ordered = list(dict.fromkeys([*ranked, *every]))
     pairs = {}
-    systems = []
     for system in ordered:
-        if system is baseline:
-            systems.append(shown_baseline)
-            continue
-        shown = found[system].system if found[system].ratio else system
-        pairs[system] = dataclasses.replace(found[system], baseline=shown_baseline, system=shown)
-        systems.append(shown)
+        if system is not baseline:
+            pairs[system] = _shown(found[system], shown_baseline, system)
+    systems = [pairs[system].system if system in pairs else shown_baseline for system in ordered]
     group_caveats: tuple[Caveat, ...] = ()
     if leader:
         compared = [pair for pair in pairs.values() if pair.ratio]
@@ -131,6 +125,12 @@ def group_of(
         second,
         title,
     )
+
+
+def _shown(compared: Pair, baseline: SystemResult, system: SystemResult) -> Pair:
+    """Return a pair with the baseline as it is shown, and the system unchanged if it has no ratio."""
+    shown = compared.system if compared.ratio else system
+    return dataclasses.replace(compared, baseline=baseline, system=shown)
 
 
 MORE_TRIES = 2

@@ -6,7 +6,7 @@ import dataclasses
 import re
 import shlex
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from tprimat.errors import UsageError
@@ -16,7 +16,7 @@ from tprimat.log_import.given import GivenValues
 from tprimat.log_import.inputs import Log
 from tprimat.log_import.loaded import Inputs, moved
 from tprimat.log_import.sources import LogSource
-from tprimat.log_import.unread import LOGS_UNREAD, NotRead
+from tprimat.log_import.unread import LOGS_UNREAD, NotRead, SkippedFile
 from tprimat.notes import DESCRIPTION, LOST, RESULT, Note, skipped
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
@@ -86,16 +86,21 @@ def load(
             hashes = [file.sha256 for run in log_runs for file in run.source_files]
             inputs.logs.add(title)
             inputs.files.append(inputs.hidden(Loaded(title, hashes[0] or "", tuple(log_runs))))
+    inputs.notes += _notes_on(left_out)
+
+
+def _notes_on(files: Sequence[SkippedFile]) -> Iterator[Note]:
+    """Yield a note for the skipped files of each reason."""
     paths: dict[tuple[str, str], list[str]] = {}
-    for unused in left_out:
+    for unused in files:
         paths.setdefault((unused.reason, unused.kind), []).append(unused.path)
     for (reason, kind), (first, *more) in paths.items():
         shown = f"{first} and {len(more)} more" if more else first
-        note = skipped(shown, reason, kind)
         if kind == DESCRIPTION:
             # This file is used: the runs of its logs have the values that it states.
-            note = Note("read-with-logs", {"file": shown, "why": reason})
-        inputs.notes.append(note)
+            yield Note("read-with-logs", {"file": shown, "why": reason})
+        else:
+            yield skipped(shown, reason, kind)
 
 
 def _without_read(logs: Sequence[LogSource], beside: Sequence[Loaded]) -> list[LogSource]:
