@@ -129,12 +129,12 @@ MOST_DENSE = 3
 LONGEST_FUNCTION = 60
 """Lines."""
 SHAPE = {
-    "names": 124936,
+    "names": 124942,
     "names per statement": 2.69,
     "comprehensions per 1000": 54,
     "conditionals per 1000": 28,
     "crowded statements": 0,
-    "functions over 60 lines": 1,
+    "functions over 60 lines": 0,
     "id() calls": 0,
 }
 """The size and density of tprimat/, counted in the syntax tree: line breaks don't matter. They only
@@ -148,7 +148,7 @@ NAMES = {
     "catalog": 3148,
     "checks": 4063,
     "cli": 6176,
-    "compare": 10369,
+    "compare": 10375,
     "console.py": 272,
     "current_directory.py": 46,
     "errors.py": 128,

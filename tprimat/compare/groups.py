@@ -78,7 +78,8 @@ def group_of(
     all steps: then another baseline is tried.
 
     Args:
-        work, others: systems that did the same work; the model's other systems.
+        work: systems that did the same work.
+        others: the model's other systems.
         chosen: the baseline that the user named; None to choose one.
         mode: "same" rejects every difference of configuration.
         title: the group's title in reports.
@@ -97,8 +98,7 @@ def group_of(
     leader, shown_baseline = None, baseline
     if ranked:
         leader = _default_baseline(ranked) if ranked[0] is baseline else ranked[0]
-        # The baseline has the values of its pair with the system that the headline names.
-        shown_baseline = found[leader].baseline
+        shown_baseline = found[leader].baseline  # with the values of the pair of the headline
     ordered = list(dict.fromkeys([*ranked, *every]))
     pairs = {}
     for system in ordered:
@@ -108,13 +108,10 @@ def group_of(
     group_caveats: tuple[Caveat, ...] = ()
     if leader:
         compared = [pair for pair in pairs.values() if pair.ratio]
-        of_compared = caveats(systems[: len(ranked)], compared)
-        group_caveats = (*of_compared, *_on_other_clocks(ordered, systems))
+        group_caveats = caveats(systems[: len(ranked)], compared)
+        group_caveats += tuple(_on_other_clocks(ordered, systems))
     elif len(systems) == 1 and systems[0].valid_runs:
         group_caveats = caveats(systems, ())
-    second = None
-    if ranked and baseline not in ranked[:2]:
-        second = pair(*aligned([ranked[1], ranked[0]]), mode=mode)
     return Group(
         tuple(systems),
         shown_baseline,
@@ -122,9 +119,16 @@ def group_of(
         tuple(_settings(systems)),
         pairs[leader] if leader else None,
         group_caveats,
-        second,
+        _runner_up(ranked, baseline, mode),
         title,
     )
+
+
+def _runner_up(ranked: Sequence[SystemResult], baseline: SystemResult, mode: Mode) -> Pair | None:
+    """Return the fastest system compared with the second fastest; None if that is the baseline."""
+    if not ranked or baseline in ranked[:2]:
+        return None
+    return pair(*aligned([ranked[1], ranked[0]]), mode=mode)
 
 
 def _shown(compared: Pair, baseline: SystemResult, system: SystemResult) -> Pair:
