@@ -86,7 +86,7 @@ class TestCurve:
 
 
 def few_losses(count, found):
-    """What is said of so many losses in the window, whatever the work in it is."""
+    """The answer for a number of losses in the window, for any amount of work in it."""
     fields = {"share": 0.25, "work": found.note.fields["work"], "unit": "tokens"}
     return Losses(note("losses-few", **fields, losses=count, needed=20), "inconclusive")
 

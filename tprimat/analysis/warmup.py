@@ -103,7 +103,7 @@ def _slow_start(series: Values, smooth: Values, latest_cut: int) -> SteadyState:
     start = _end_of_slow_start(slow.tolist(), cut)
     # Means are compared, not medians: if every third record includes an evaluation, the rest may
     # have a median of 7.4 s but a mean of 14 s, so 7.5 s at the beginning isn't slow. The slowest
-    # tenth is left out, as it may hold a long pause.
+    # tenth is omitted, as it may hold a long pause.
     lower_values = np.sort(series[start:])[: int(PAUSE_QUANTILE * len(series[start:]))]
     if not start or np.mean(series[:start]) < np.mean(lower_values):
         start = int(starts_fast(series))

@@ -334,7 +334,7 @@ class _Others:
 
     Attributes:
         preferred: by group (see _group()), the number of rows that each convention explains
-            closely; packed rows are left out.
+            closely; packed rows are omitted.
         full: by group, FLOPs per token and place of each full (not LoRA) training, in this order.
         mtp: by model and task, the number of rows that count multi-token prediction minus the
             number of those that don't.
@@ -654,7 +654,7 @@ def _outliers(figures: Sequence[Figure]) -> dict[int, Finding]:
                     stated=figure.ratio,
                 )
     for speeds in beside.values():
-        # Only a row well above the median is of interest, so the fastest row is left out of it.
+        # Only a row well above the median is of interest, so the fastest row is omitted of it.
         others = sorted(speeds.values())[:-1]
         usual = math.inf
         if len(others) > 1:

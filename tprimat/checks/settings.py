@@ -56,7 +56,7 @@ def read(setting: Setting, run: Run) -> str | None:
     text = own_value(setting, run)
     if parts := parts_of(setting.title):
         values = ((part, read(part, run)) for part in parts if part.label)
-        # A part that a shape doesn't have, with the value 0, is left out.
+        # A part that a shape doesn't have, with the value 0, is omitted.
         return joined(
             text, *(part.label.format(value) for part, value in values if value not in (None, "0"))
         )
@@ -174,7 +174,7 @@ def framework(run: Run) -> str | None:
 
 OTHER_MODEL = 1.5
 """Ratio of parameter counts above which two models of one name are different; below it, one source
-may have left out the embeddings.
+may have omitted the embeddings.
 """
 
 

@@ -27,7 +27,7 @@ HINT = "pass results or logs, or a directory with them"
 
 def main(arguments: argparse.Namespace) -> int:
     """Write the site."""
-    # A site is public: host names are left out, even if other commands include them.
+    # A site is public: host names are omitted, even if other commands include them.
     os.environ.pop(INCLUDE_HOST, None)
     folder = Path(arguments.output_dir)
     exchange.check(folder)

@@ -33,7 +33,7 @@ def system_result(system: System, results: Sequence[RunResult]) -> SystemResult:
         if result.rate is not None:
             rates.append(result.rate)
     values = _values(judged)
-    # Codes of notes on runs that are left out, since one note or finding on the system says it.
+    # Codes of notes on runs that are omitted, since one note or finding on the system says it.
     repeated = {UNLIKE_BLOCKS}
     judgments = []
     findings = tuple(unlike.values())

@@ -96,8 +96,9 @@ class RunResult:
 
 def add_name(named: list[tuple[Note, list[str]]], note: Note, name: str) -> None:
     """Add a name to those of a note with the same sentence, or the note with it."""
+    sentence = sentences([note])
     for other, names in named:
-        if sentences([other]) == sentences([note]):
+        if sentences([other]) == sentence:
             names.append(name)
             return
     named.append((note, [name]))

@@ -132,7 +132,7 @@ def values(
     results: Sequence[RunResult], metric: str, transform: Callable[[float], float] = float
 ) -> list[float]:
     """Return the transformed values of a metric, of the runs that have it; values that aren't above
-    zero are left out if the transform is the logarithm.
+    zero are omitted if the transform is the logarithm.
     """
     known = (result.rate if metric == RATE else result.value(metric) for result in results)
     transformed = []

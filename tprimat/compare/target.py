@@ -27,7 +27,7 @@ RUNS = {"llama2_70b_lora": 10, "llama31_8b": 10, "gpt3": 3, "llama31_405b": 3}
 """Runs of a submission to MLPerf, by benchmark."""
 
 LEAST_RUNS = 3
-"""Fewest runs of which the fastest and the slowest are left out: of fewer, none would remain."""
+"""Fewest runs of which the fastest and the slowest are omitted: of fewer, none would remain."""
 
 AVERAGED = 10
 """Consecutive records whose mean loss must reach the target: a single loss may be lower by
@@ -271,7 +271,7 @@ def _factors(
 
 def _mean(needs: Sequence[Need]) -> Need:
     """Return the means over runs. A part of the wall time that a run lacks counts as zero; other
-    values are left out unless they are known for all runs.
+    values are omitted unless they are known for all runs.
     """
     names = dict.fromkeys(name for need in needs for name in need)
     known = []

@@ -89,7 +89,7 @@ def digest(request: Request, machine: Machine) -> str:
     """Return the digest of a requested configuration: a hash of its settings and the device,
     without its directory.
     """
-    # Defaults are left out, so a field that a later version adds doesn't change the digests of
+    # Defaults are omitted, so a field that a later version adds doesn't change the digests of
     # earlier results.
     stated = []
     for field in dataclasses.fields(Request):

@@ -35,7 +35,7 @@ _OF_ONE_TIME = {
     "--anonymise",
     "--bundle",
 }
-"""Options that are left out when a command is repeated."""
+"""Options that are omitted when a command is repeated."""
 
 
 def next_steps(group: Group) -> tuple[str, ...]:

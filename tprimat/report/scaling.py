@@ -273,7 +273,7 @@ def _beside(curves: Sequence[Curve]) -> Table:
 
 
 def _sizes(curve: Curve) -> Table:
-    """Return a table of the sizes of a curve. On the first screen the ideal is left out if there
+    """Return a table of the sizes of a curve. On the first screen the ideal is omitted if there
     are columns for cost or energy.
     """
     total = rate_title(curve)

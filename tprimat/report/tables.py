@@ -394,7 +394,7 @@ def _short(got: Value | None, name: str, price: Price | None) -> str:
 
 def _rows(group: Group, *table: tuple[str, str, _Read]) -> list[Row]:
     """Return rows from titles, metrics and functions that read a system's value; rows that are
-    empty for all systems are left out.
+    empty for all systems are omitted.
     """
     rows = []
     for title, metric, read in table:

@@ -43,7 +43,7 @@ lines).
 """
 
 LEAST_ROOM = 9
-"""Width in characters below which the texts of a last column that is cut are left out."""
+"""Width in characters below which the texts of a last column that is cut are omitted."""
 
 
 def write(
@@ -335,7 +335,7 @@ def _goes_on(before: blocks.Block, part: blocks.Block) -> bool:
 
 def _some(rows: Sequence[list[str]], most: int | None) -> Sequence[list[str]]:
     """Return the header and at most `most` rows (None: all): the first and the last ones, with a
-    mark if others are left out.
+    mark if others are omitted.
     """
     if most is None or len(rows) - 1 <= most:
         return rows

@@ -36,7 +36,7 @@ MOST_WORK = 150
 """Kinds of work that a result holds, the longest of them."""
 
 SMALLEST_SHARE = 1e-4
-"""Share of the time of all work; kinds of work with less are left out."""
+"""Share of the time of all work; kinds of work with less are omitted."""
 
 LONGEST_NAME = 400
 """Characters of a kernel's name."""

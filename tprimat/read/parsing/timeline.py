@@ -359,7 +359,7 @@ class TimelineBuilder:
                 durations[index] = min(usual or 0.0, max(remaining, 0.0))
                 remaining -= durations[index]
             unknown = unknown[:1]
-        # Without the time of a step, even a single event can't be told from training.
+        # Without the time of a step, not even a single event can be separated from training.
         is_open = len(unknown) > 1 or (bool(unknown) and not self._scale)
         if is_open:
             events.append(_Event("unknown", events[unknown[0]].line))

@@ -201,7 +201,7 @@ def _band(axes: Axes, chart: LineChart, lines: Sequence[Line], item: Item) -> No
 
 def _points(chart: LineChart, line: Line) -> tuple[list[float], list[float]]:
     """Return the points of a line. A step without a time leaves a gap; a step without a loss is
-    left out.
+    omitted.
     """
     run = line.result.run
     unit = 1.0
