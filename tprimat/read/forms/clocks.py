@@ -1,0 +1,276 @@
+"""The time of a step, from all that the records of a training say about it.
+
+A text may print a step's time, a rate, the time since the start, and time stamps. Each is a clock;
+two that agree show what a number means, whatever its label says. A number without a unit that is a
+thousand times what the stamps say is in milliseconds, one that is ten times as large where every
+tenth step is printed is of ten steps, and one that grows like the stamps counts from the start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+
+from tprimat.notes import Note
+from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.values import digits
+
+AGREEMENT = 0.03
+"""Share by which two clocks of the same steps differ at most: what is between two steps belongs to
+one of them, and rates are rounded.
+"""
+
+FAINT = 10.0
+"""Resolutions that pass on a clock between the first and the last record at least, if it says
+anything: 9 s in whole seconds are 8 to 10 s.
+"""
+
+FEWEST = 3
+"""Differences that make a clock: of two, one may hold an evaluation."""
+
+CLEAR = 4.0
+"""Resolutions from which on a single difference says something: 4 s in whole seconds are 3 to 5 s."""
+
+PART = 0.5
+"""Share of the time that passed, below which a printed time isn't a step's, but of a part of it or
+of the dispatch of its work.
+"""
+
+GROWTH = 1.5
+"""How many times as large the last of the printed times that only rise is at least, if they count
+from the start: a step that slows down from 1.00 to 1.02 s doesn't.
+"""
+
+LEAST_DIGITS = 3
+"""Significant digits of a rate that gives a time: 1.2 steps/s are 0.80 to 0.87 s."""
+
+PRINTED = "printed_time"
+"""Where a record holds the printed time until it is known what that is."""
+
+Series = Sequence[float | None]
+"""A value for each record; None where it has none."""
+
+
+@dataclasses.dataclass
+class Timed:
+    """The times of the steps of a training, and how well they are known.
+
+    Attributes:
+        seconds: mean time of a step by record, s; None where it isn't known. Empty without any.
+        kind: name of the value in a record that they come from; "" without times.
+        is_certain: whether two clocks agree.
+        doubts: what is assumed.
+        contradiction: why there are no times though some are printed; None without one.
+    """
+
+    seconds: Series = ()
+    kind: str = ""
+    is_certain: bool = False
+    doubts: list[Note] = dataclasses.field(default_factory=list)
+    contradiction: Note | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Clock:
+    """The mean time of a step since the record before, s, by record; and the resolution of the
+    times that these are differences of, s.
+    """
+
+    kind: str
+    seconds: Series
+    strides: Sequence[int]
+    resolution: float = 0.0
+
+    def is_clear(self) -> bool:
+        """Return whether it has enough differences, and enough time passes on it."""
+        known = [seconds for seconds in self.seconds if seconds is not None]
+        return len(known) >= FEWEST and self.total() >= FAINT * self.resolution
+
+    def total(self) -> float:
+        """Return the time that passes on it, s."""
+        pairs = zip(self.seconds, self.strides, strict=True)
+        return math.fsum(seconds * stride for seconds, stride in pairs if seconds is not None)
+
+    def quotient(self, other: Series) -> tuple[float, float]:
+        """Return a typical quotient of other times of the same steps and its own, and by how much
+        it may be off for the resolution.
+
+        Evaluations lie between some records, so that the median counts; where single differences
+        say little, all together do.
+        """
+        pairs = []
+        passed = []
+        for own, seconds, stride in zip(self.seconds, other, self.strides, strict=True):
+            if own is not None and seconds is not None:
+                pairs.append((own * stride, seconds * stride))
+                passed.append(own * stride)
+        total = math.fsum(passed)
+        if not total:
+            return math.nan, 0.0
+        if statistics.median(passed) >= CLEAR * self.resolution:
+            quotients = [seconds / own for own, seconds in pairs if own]
+            error = self.resolution / statistics.median(passed) / math.sqrt(len(passed))
+            return statistics.median(quotients), error
+        return math.fsum(seconds for _, seconds in pairs) / total, 2 * self.resolution / total
+
+    def agrees(self, other: Series) -> bool:
+        """Return whether other times of the same steps are these."""
+        quotient, error = self.quotient(other)
+        return abs(quotient - 1) <= AGREEMENT + error
+
+
+def timed(records: Sequence[Record], *, has_unit: bool, is_of_step: bool) -> Timed:
+    """Return the times of the steps of a training's records, in their order.
+
+    Args:
+        records: with the printed values of the kinds in `meanings`.
+        has_unit: whether a unit stands beside the printed time.
+        is_of_step: whether its label or unit says that it is one step's, as `s/it` does.
+    """
+    strides = _strides(records)
+    clocks = [*_differences(records, strides), *_by_rates(records, strides)]
+    clear = [clock for clock in clocks if clock.is_clear()]
+    printed = _column(records, PRINTED)
+    interval = _column(records, "interval_seconds")
+    if _known(printed) < _known(interval):
+        printed = [
+            seconds / stride if seconds is not None else None
+            for seconds, stride in zip(interval, strides, strict=True)
+        ]
+        is_of_step = True
+    if not _known(printed):
+        return _without_printed(clear)
+    readings = list(_readings(printed, strides, has_unit=has_unit))
+    for clock in clear:
+        for _, seconds in readings:
+            if clock.agrees(seconds):
+                return Timed(seconds, "seconds", is_certain=True)
+    growing = _growing(printed, strides)
+    if growing is not None:
+        doubts = [] if has_unit else [Note("form-unit-assumed")]
+        return Timed(growing, "elapsed_seconds", doubts=doubts)
+    for clock in clear:
+        quotient, error = clock.quotient(printed)
+        if has_unit and quotient > 1 + AGREEMENT + error:
+            return Timed(contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)}))
+        if quotient < PART and clock.kind in ("stamp", "elapsed_seconds"):
+            doubt = Note("form-printed-is-part", {"share": round(quotient, 3)})
+            return Timed(clock.seconds, clock.kind, doubts=[doubt])
+    doubts = []
+    if not has_unit:
+        doubts.append(Note("form-unit-assumed"))
+    if not is_of_step and statistics.median(strides) > 1:
+        doubts.append(Note("form-interval-assumed", {"steps": int(statistics.median(strides))}))
+    return Timed(printed, "seconds", doubts=doubts)
+
+
+def _without_printed(clear: Sequence[_Clock]) -> Timed:
+    """Return the times by the best clock: certain if another one agrees with it."""
+    if not clear:
+        return Timed()
+    best, *others = clear
+    is_certain = any(other.agrees(best.seconds) for other in others)
+    if not is_certain and any(not other.agrees(best.seconds) for other in others):
+        quotient, _ = best.quotient(others[0].seconds)
+        return Timed(contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)}))
+    return Timed(best.seconds, best.kind, is_certain=is_certain)
+
+
+def _readings(
+    printed: Series, strides: Sequence[int], *, has_unit: bool
+) -> Iterator[tuple[str, Series]]:
+    """Yield what a printed time may mean, the likeliest first: the mean time of a step, that of all
+    steps since the record before, and the time since the start; without a unit also in ms.
+    """
+    for factor in (1.0,) if has_unit else (1.0, 1e-3):
+        scaled = [seconds * factor if seconds is not None else None for seconds in printed]
+        yield "step", scaled
+        yield (
+            "interval",
+            [
+                seconds / stride if seconds is not None else None
+                for seconds, stride in zip(scaled, strides, strict=True)
+            ],
+        )
+        yield "start", _since_before(scaled, strides)
+
+
+def _growing(printed: Series, strides: Sequence[int]) -> Series | None:
+    """Return differences of printed times that count from the start: they only rise, and evenly;
+    None for others.
+    """
+    known = [seconds for seconds in printed if seconds is not None]
+    if len(known) <= FEWEST or any(later <= before for before, later in itertools.pairwise(known)):
+        return None
+    if known[-1] < GROWTH * known[0]:
+        return None
+    return _since_before(printed, strides)
+
+
+def _differences(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Clock]:
+    """Yield the clocks that are differences of times: since the start, and time stamps."""
+    elapsed = _column(records, "elapsed_seconds")
+    known = [at for at in elapsed if at is not None]
+    if len(known) > 1 and all(later >= at for at, later in itertools.pairwise(known)):
+        resolution = _resolution(known)
+        yield _Clock("elapsed_seconds", _since_before(elapsed, strides), strides, resolution)
+    stamps = [record.stamp for record in records]
+    if sum(stamp is not None for stamp in stamps) > FEWEST:
+        at = [stamp.seconds if stamp else None for stamp in stamps]
+        resolution = max(stamp.resolution for stamp in stamps if stamp)
+        yield _Clock("stamp", _since_before(at, strides), strides, resolution)
+
+
+def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Clock]:
+    """Yield the clocks that follow from rates: of steps, and of tokens or samples that are counted."""
+    rates = _column(records, "steps_per_second")
+    usable = [rate if rate and digits(f"{rate:.12g}") >= LEAST_DIGITS else None for rate in rates]
+    if _known(usable):
+        yield _Clock("steps_per_second", [1 / rate if rate else None for rate in usable], strides)
+    for noun, size in (("tokens", "tokens_per_step"), ("samples", "global_batch_size")):
+        rates = _column(records, f"{noun}_per_second")
+        sizes = _column(records, size)
+        if not _known(sizes):
+            sizes = _since_before(_column(records, f"consumed_{noun}"), strides)
+        seconds = [
+            amount / rate if amount and rate else None
+            for amount, rate in zip(sizes, rates, strict=True)
+        ]
+        if _known(seconds):
+            yield _Clock(f"{noun}_per_second", seconds, strides)
+
+
+def _since_before(at: Series, strides: Sequence[int]) -> list[float | None]:
+    """Return the differences from one record to the next for each step; None for the first one, and
+    where something isn't known or falls.
+    """
+    found: list[float | None] = [None]
+    for (before, now), stride in zip(itertools.pairwise(at), strides[1:], strict=True):
+        is_known = before is not None and now is not None and now >= before
+        found.append((now - before) / stride if is_known else None)
+    return found
+
+
+def _strides(records: Sequence[Record]) -> list[int]:
+    """Return how many steps each record is from the one before; the first one as the second."""
+    steps = [record.step for record in records]
+    strides = [max(step - before, 1) for before, step in itertools.pairwise(steps)]
+    first = min(strides[0] if strides else 1, max(steps[0], 1)) if steps else 1
+    return [first, *strides]
+
+
+def _column(records: Sequence[Record], name: str) -> list[float | None]:
+    return [record.figure(name) for record in records]
+
+
+def _known(series: Series) -> int:
+    return sum(value is not None for value in series)
+
+
+def _resolution(known: Sequence[float]) -> float:
+    """Return the resolution of printed times, s: 1 if all are whole, else that of their digits."""
+    decimals = max(len(f"{at:.6f}".rstrip("0").partition(".")[2]) for at in known)
+    return 10.0**-decimals

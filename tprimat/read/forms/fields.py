@@ -1,0 +1,364 @@
+"""A line of text -> its numbers, each with the label before it and the unit behind it.
+
+What lies between the numbers of a line is its outline. Lines with one outline have the same labels
+and units, so an outline is looked at once, and each further line costs two passes of an expression.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import math
+import re
+from collections.abc import Iterator, Mapping
+
+from tprimat.read.forms import meanings
+from tprimat.read.forms.meanings import Unit
+from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
+from tprimat.read.parsing.values import number, times
+
+LONGEST = 2_000
+"""Characters of a line that are looked at."""
+
+NUMBER = re.compile(
+    r"""(?<![\w.])(?:
+        (?:\d{1,4}\ days?,\ )?\d{1,4}:\d\d(?::\d\d)?(?:\.\d{1,9})?(?![\w:])  # 1 day, 2:03:04
+        |[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?
+            (?!\d|\.\d|[A-Za-z_]+\d)
+        |[-+]?(?:nan|inf)\b
+    )""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A number, or a time such as 2:03:04; no part of a name, of a version or of a hash."""
+
+_EVENT_LOG = ":::MLL"
+"""A line of MLPerf's log, whose numbers mean what its key says."""
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_STAMP = re.compile(
+    r"""(?<![\d./-])(?<!\d:)(?:
+        (?P<year>\d{4})[-/](?P<month>\d\d?)[-/](?P<day>\d\d?)[T\ _-]{1,2}
+        |(?P<first>\d\d?)/(?P<second>\d\d?)/(?P<late_year>\d{4}|\d\d),?\ {1,2}
+        |(?P<short>\d\d[-/]\d\d)\ {1,2}
+        |(?P<name>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\ {1,2}(?P<date>\d\d?)\ 
+        |(?<=[IWEF])(?P<glog>\d{4})\ {1,2}
+        |(?P<packed>\d{8})[\ -]
+        |(?P<alone>(?<=^)|(?<=^\[)|(?<=^\())
+    )(?P<hour>\d\d?):(?P<minute>\d\d):(?P<seconds>\d\d)(?:[.,](?P<fraction>\d{1,9}))?
+    (?:Z\b|\ ?[+-]\d\d:?\d\d)?(?:\ [AP]M\b)?(?![\d:])""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A time stamp: ISO, US, absl's I0130, 20260130 12:00:00, without a year, or a time at the start of
+a line.
+"""
+
+_BAR = re.compile(
+    r"(?P<title>[^|]{0,120}?)\s*\d{1,3}%\|[^|\r]*\| *(?P<count>[\d.]+[kMG]?)/(?P<total>[\d.]+[kMG]?) "
+    r"*\[(?P<elapsed>[\d:]+)<(?P<left>[\d:?]+)(?:, *(?P<rate>[^,\]]*))?(?:, *(?P<more>[^\]]*))?\]?"
+)
+_OTHER_WORK = re.compile(
+    r"\b(?:download|upload|map|filter|tokeni[sz]|load|fetch|shard|process|generat|extract|compil|"
+    r"convert|pars|eval|valid|test|predict|infer|sampl|warm|prepar|cach|sav|embed|encod|scor|rank)",
+    re.IGNORECASE,
+)
+"""Words of a progress bar that isn't one of training steps."""
+
+_QUOTE = re.compile(r"^\s*(?:>\s?)+|^\s*#\s(?=\W*\d|.*\d)")
+_RULE = " \t|-+=:_*"
+"""Characters of the line below the header of a table."""
+
+_COLUMNS = re.compile(r"[\s|,/%\0]+")
+_DELIMITER = re.compile(r"[|,;{}\[\]]|\t| [-–] |\s\s|=>|\s/\s|(?<=\w):(?=\s)|\s\*\s")
+_TRAILING = " \t:=([{'\"`~@→>"
+_RELATED = re.compile(r"\s*(?:/|of|out of)\s*")
+_AGAIN = re.compile(r"\S{0,12}?\s?\(\s*")
+_EVALUATES = re.compile(r"\b(?:val|valid|validation|validating|eval|evaluation|evaluating|test)\b", re.I)
+_TRAINS = re.compile(r"\btrain(?:ing|ed)?\b|(?<![A-Za-z])train_", re.I)
+_WORD = re.compile(r"[A-Za-z]{2,}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """A number of an outline.
+
+    Attributes:
+        place: among the numbers of the outline, from 0.
+        label: as printed, without what separates it from the number; "" if it has none.
+        kind: name of the value in a record, or one of the kinds in `meanings`; None if nothing says
+            what it is.
+        unit: the one behind it, or the one in its label.
+        factor: of a K, M, G, B or T behind it, and of its unit.
+        total: place of the number that is the total of a count, as the 90 of 1/90; None without.
+    """
+
+    place: int
+    label: str
+    kind: str | None
+    unit: Unit | None
+    factor: str = "1"
+    total: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The label, or the place of a number without one, by which lines are compared."""
+        return meanings.normalized(self.label) or f"#{self.place}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Outline:
+    """What the lines with one outline say.
+
+    Attributes:
+        fields: of its numbers, without totals and means in parentheses.
+        words: how many words it has outside of labels and units.
+        is_evaluation: whether its first words say that it is an evaluation's.
+    """
+
+    fields: tuple[Field, ...]
+    words: int
+    is_evaluation: bool
+
+    @functools.cached_property
+    def _by_key(self) -> Mapping[str, Field]:
+        return {field.key: field for field in reversed(self.fields)}
+
+    def field(self, key: str) -> Field | None:
+        """Return the number with a key; None if there is none."""
+        return self._by_key.get(key)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether it has a loss of an evaluation, and no time or rate: what `step 500: train loss
+        4.49, val loss 4.54` says of training is measured by the evaluation, too.
+        """
+        return meanings.EVALUATION in self.kinds and self.kinds.keys().isdisjoint(meanings.TIMES)
+
+    @functools.cached_property
+    def kinds(self) -> Mapping[str, Field]:
+        """The field of each kind that a line has; of several losses the plainest label counts."""
+        found: dict[str, Field] = {}
+        for field in self.fields:
+            if field.kind is None:
+                continue
+            other = found.get(field.kind)
+            if other is None or _plainness(field) < _plainness(other):
+                found[field.kind] = field
+        return found
+
+
+def _plainness(field: Field) -> tuple[int, int]:
+    """Return how plain a label is: `loss` before `train loss` before `lm loss of batch`."""
+    words = meanings.normalized(field.label).split()
+    return (len(words) or 9, field.place)
+
+
+@dataclasses.dataclass(frozen=True)
+class Piece:
+    """A line, or a progress bar in it, as its form says.
+
+    Attributes:
+        outline: what its numbers are.
+        printed: the numbers, as printed.
+        stamp: the finest time stamp.
+        text: what is left of the line without stamps, a bar's with labels.
+        is_bar: whether it is a progress bar alone.
+    """
+
+    outline: Outline
+    printed: tuple[str, ...]
+    stamp: Stamp | None
+    text: str
+    is_bar: bool = False
+
+    @property
+    def says_training(self) -> bool:
+        """Whether a word of it says that it is of a training."""
+        return _TRAINS.search(self.text) is not None
+
+
+class Pieces:
+    """Takes the lines of a text in order, since the labels of a table stand in its header."""
+
+    def __init__(self) -> None:
+        self._header = ""
+
+    def of(self, text: str) -> Iterator[Piece]:
+        """Yield the parts of a line that may be of a step: a progress bar, and what is glued to
+        it.
+        """
+        if _EVENT_LOG in text:
+            return
+        text = text[:LONGEST]
+        if text.lstrip()[:1] in (">", "#"):
+            text = _QUOTE.sub("", text)
+        if "%|" in text and (bar := _BAR.search(text)):
+            yield from self._piece(_as_line(bar), None, is_bar=True)
+            text = text[bar.end() :]
+        stamp = None
+        if ":" in text and _STAMP.search(text):
+            stamp = stamp_of(text)
+            text = _STAMP.sub("\t", text)
+        yield from self._piece(text, stamp)
+
+    def _piece(self, text: str, stamp: Stamp | None, *, is_bar: bool = False) -> Iterator[Piece]:
+        printed = tuple(NUMBER.findall(text))
+        if not printed:
+            if text.strip(_RULE):
+                self._header = text
+            return
+        masked = NUMBER.sub("\0", text)
+        outline = outline_of(masked)
+        if self._header and _COLUMNS.fullmatch(masked):
+            outline = _with_header(masked, self._header)
+        elif len(printed) > 1:
+            self._header = ""
+        yield Piece(outline, printed, stamp, text, is_bar)
+
+
+@functools.lru_cache(maxsize=8192)
+def _with_header(masked: str, header: str) -> Outline:
+    """Return what a row of a table says: the labels of its numbers stand in the header."""
+    outline = outline_of(masked)
+    for separator in (r"\|", r"\t", r"\s{2,}", ",", r"\s+"):
+        labels = [label.strip() for label in re.split(separator, header.strip(" \t|"))]
+        if len(labels) == len(outline.fields) > 1:
+            named = []
+            for field, label in zip(outline.fields, labels, strict=True):
+                meaning = meanings.meaning_of(label)
+                unit = field.unit or meanings.unit_in(label)
+                kind = meaning.kind if meaning else None
+                named.append(dataclasses.replace(field, label=label, kind=kind, unit=unit))
+            return dataclasses.replace(outline, fields=tuple(named))
+    return outline
+
+
+def value_of(field: Field, printed: tuple[str, ...]) -> float | None:
+    """Return the number of a field in the unit of a record, s for times; None if it is no number."""
+    text = printed[field.place]
+    if ":" in text:
+        return seconds_of(text)
+    value = number(text)
+    if value is None or not math.isfinite(value):
+        return value
+    for factor in (field.factor, field.unit.factor if field.unit else "1"):
+        if factor != "1":
+            value = times(value, factor)
+    return value
+
+
+def seconds_of(text: str) -> float:
+    """Return a time of the clock in s: 1 day, 2:03:04, 2:03:04, or 03:04 as minutes and seconds."""
+    days, _, clock = text.rpartition(", ")
+    seconds = 0.0
+    for part in clock.split(":"):
+        seconds = seconds * 60 + float(part)
+    return seconds + 86400 * int(days.split()[0] if days else 0)
+
+
+def _as_line(bar: re.Match[str]) -> str:
+    """Return a progress bar as a line with labels: `Epoch 1, bar 12/90, elapsed 00:12, 4.00s/it`."""
+    title = bar["title"].strip()
+    label = meanings.BAR if not _OTHER_WORK.search(title) else "other"
+    parts = [title.rstrip(":"), f"{label} {bar['count']}/{bar['total']}", f"elapsed {bar['elapsed']}"]
+    return " | ".join(filter(None, (*parts, bar["rate"], bar["more"])))
+
+
+def stamp_of(text: str) -> Stamp | None:
+    """Return the finest time stamp of a line, in the order of the line; None without one."""
+    found = [stamp for match in _STAMP.finditer(text) if (stamp := _as_stamp(match))]
+    iso = first_stamp(text)
+    if iso is not None:
+        found.insert(0, iso)
+    return min(found, key=lambda stamp: stamp.resolution, default=None)
+
+
+def _as_stamp(match: re.Match[str]) -> Stamp | None:
+    year, month, day = _date(match)
+    fraction = match["fraction"] or ""
+    hour = int(match["hour"])
+    shown = match[0].upper()
+    if shown.endswith("PM"):
+        hour = hour % 12 + 12
+    elif shown.endswith("AM"):
+        hour %= 12
+    try:
+        time = datetime.datetime(
+            year, month, day, hour, int(match["minute"]), int(match["seconds"]),
+            int(fraction[:6].ljust(6, "0")),
+        )  # fmt: skip
+    except ValueError:
+        return None
+    return Stamp(time, 10.0 ** -min(len(fraction), 6))
+
+
+def _date(match: re.Match[str]) -> tuple[int, int, int]:
+    """Return year, month and day; where a line has no year, NO_YEAR, and 1 January without a date."""
+    if match["year"]:
+        return int(match["year"]), int(match["month"]), int(match["day"])
+    if match["packed"]:
+        packed = match["packed"]
+        return int(packed[:4]), int(packed[4:6]), int(packed[6:])
+    if match["late_year"]:
+        first, second = int(match["first"]), int(match["second"])
+        year = int(match["late_year"])
+        # 31/01/2026 has its day first, 01/31/2026 its month.
+        month, day = (second, first) if first > 12 else (first, second)
+        return (year + 2000 if year < 100 else year), month, day
+    if match["short"]:
+        return NO_YEAR, int(match["short"][:2]), int(match["short"][3:])
+    if match["glog"]:
+        return NO_YEAR, int(match["glog"][:2]), int(match["glog"][2:])
+    if match["name"]:
+        return NO_YEAR, _MONTHS.index(match["name"].lower()) + 1, int(match["date"])
+    return NO_YEAR, 1, 1
+
+
+@functools.lru_cache(maxsize=8192)
+def outline_of(outline: str) -> Outline:
+    """Return what a line says in which each number is a NUL."""
+    gaps = outline.split("\0")
+    fields: list[Field] = []
+    used = 0
+    for place, (gap, behind) in enumerate(zip(gaps, gaps[1:], strict=False)):
+        ahead = gap[used:]
+        unit, factor, used = meanings.unit_of(behind)
+        before = fields[-1] if fields else None
+        if before and before.place == place - 1 and _RELATED.fullmatch(ahead):
+            fields[-1] = dataclasses.replace(before, total=place)
+            continue
+        field = _field(place, ahead, behind, unit, factor)
+        # 0.512 (0.498): the second one is a mean.
+        if field.label or not place or not _AGAIN.fullmatch(ahead):
+            fields.append(field)
+    words = sum(len(_WORD.findall(gap)) for gap in gaps)
+    is_evaluation = bool(_EVALUATES.search(gaps[0])) and not _TRAINS.search(outline)
+    return Outline(tuple(fields), words, is_evaluation)
+
+
+def _field(place: int, ahead: str, behind: str, unit: Unit | None, factor: str) -> Field:
+    label = label_of(ahead)
+    if not label and unit is None:
+        # 10.5 loss, 18.70 s: the label stands behind.
+        label = label_of(_DELIMITER.split(behind.strip(), maxsplit=1)[0])
+    meaning = meanings.meaning_of(label)
+    kind = meaning.kind if meaning else None
+    if unit is not None and unit.kind:
+        if kind not in (meanings.EVALUATION, meanings.IGNORED, meanings.AVERAGED):
+            kind = meanings.with_scope(unit.kind, label)
+    elif unit is not None and unit.is_time and not label:
+        kind = meanings.TIME
+    return Field(place, label, kind, unit or meanings.unit_in(label), factor)
+
+
+def label_of(ahead: str) -> str:
+    """Return the label at the end of the text before a number: `time (ms)` of `a=\0 | time (ms): `."""
+    shown = ahead.rstrip(_TRAILING)
+    unit = ""
+    if shown.endswith(("]", ")")):
+        begin = max(shown.rfind("["), shown.rfind("("))
+        if meanings.unit_in(shown[begin:]):
+            unit = f" ({shown[begin + 1 : -1]})"
+            shown = shown[:begin].rstrip(_TRAILING)
+    last = _DELIMITER.split(shown)[-1]
+    return last.strip(" '\"`:=*-.)]}") + unit

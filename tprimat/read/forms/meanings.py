@@ -1,0 +1,281 @@
+"""What a printed number means, by its label and its unit: the rows that every reader of unknown
+names shares.
+
+A label is what stands before a number, as `lr` in `lr: 3e-4`; a unit is what stands behind it.
+Labels are compared in lower case, with blanks for `_`, `-` and `.`, and with their parts apart
+(`TrainLoss` is `train loss`). The first row that matches counts, so special rows stand first.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import NamedTuple
+
+STEP, MICRO_STEP, EPOCH = "step", "micro_step", "epoch"
+TIME, INTERVAL, ELAPSED = "seconds", "interval_seconds", "elapsed_seconds"
+STEP_RATE = "steps_per_second"
+IGNORED = ""
+"""A known label whose number says nothing about a step's speed or loss, such as an ETA."""
+
+EVALUATION = "evaluation"
+"""A number of an evaluation, which is no step of a training."""
+
+AVERAGED = "averaged"
+"""A mean over more than the latest records, which changes too slowly to be a record's value."""
+
+
+RATES = frozenset((
+    "tokens_per_second", "tokens_per_second_per_gpu", "samples_per_second", "samples_per_second_per_gpu",
+))  # fmt: skip
+TIMES = frozenset((TIME, INTERVAL, ELAPSED, STEP_RATE, *RATES))
+"""Kinds that say how fast the steps are."""
+
+
+class Meaning(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+        kind: name of the value in a record, without its unit; "" for what is known and not used.
+        words: the labels that mean it.
+        source: a program that prints it so, or "common" for many.
+    """
+
+    kind: str
+    words: re.Pattern[str]
+    source: str
+
+
+def _rows(*rows: tuple[str, str, str]) -> tuple[Meaning, ...]:
+    return tuple(Meaning(kind, re.compile(words), source) for kind, words, source in rows)
+
+
+_STEP_WORD = r"(?:it|iter|iters|iteration|iterations|step|steps|batch|batches|update|updates)"
+_PER = r" ?(?:/|per) ?"
+_SECOND = r"(?:s|sec|secs|second|seconds)"
+_DEVICE = r"(?:gpu|gpus|device|devices|dev|npu|chip|rank|card|worker|core)"
+_TOKENS = r"(?:tok|toks|token|tokens|tk|tks|words|wrds)"
+_SAMPLES = (
+    r"(?:sample|samples|example|examples|ex|exs|sentence|sentences|sents|sequence|sequences|seq|seqs"
+    r"|image|images|imgs|img|frames|videos)"
+)
+_OF_DEVICE = rf"(?:{_PER}{_DEVICE}\b|\b(?:per|each|one) {_DEVICE}\b)"
+
+MEANINGS = _rows(
+    (EVALUATION, r"\b(?:val|valid|validation|eval|evaluation|evaluate|test|dev)\b", "common"),
+    (
+        IGNORED,
+        r"\b(?:eta|remaining|left|to go|expected|estimated|skipped|nan iterations|scale|scaler"
+        r"|weight decay|wd|seed|best|patience|clip|threshold|target|ratio|temperature|dropout"
+        r"|pid|port|version|warmup|warm up|beta|beta1|beta2|eps|num params|parameters|params)\b",
+        "common",
+    ),
+    (
+        IGNORED,
+        r"\b(?:total|max|num|number of|planned) (?:train |training |optimization )?(?:steps|iters"
+        r"|iterations|updates|epochs|batches)\b",
+        "common",
+    ),
+    ("num_gpus", r"\b(?:num|number of|world) ?(?:gpus|devices|size)\b|\bworld ?size\b", "common"),
+    # A word for a mean makes any other label one.
+    (AVERAGED, r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving|global avg)\b", "common"),
+    ("mfu_percent", r"\b(?:mfu|model flops utili[sz]ation)\b", "common"),
+    (IGNORED, r"\b(?:hfu|hardware (?:tflops|flops)|flops estimated)\b", "common"),
+    (
+        "tflops_per_gpu",
+        r"\b(?:t ?flops?|tflop/s|teraflops|tflops)\b",
+        "common",
+    ),
+    (
+        "tokens_per_second_per_gpu",
+        rf"\b{_TOKENS}{_PER}{_SECOND}\b.*{_DEVICE}\b|\b{_TOKENS}{_PER}{_DEVICE}{_PER}{_SECOND}\b"
+        rf"|\b(?:tps|tgs|tok s){_OF_DEVICE}|\btgs\b|\b{_DEVICE} {_TOKENS}{_PER}{_SECOND}\b",
+        "common",
+    ),
+    (
+        "tokens_per_second",
+        rf"\b{_TOKENS}{_PER}{_SECOND}\b|\btps\b|\bwps\b|\b{_TOKENS}ps\b|\b{_TOKENS} s\b|\btoken throughput\b",
+        "common",
+    ),
+    (
+        "samples_per_second_per_gpu",
+        rf"\b{_SAMPLES}{_PER}{_SECOND}\b.*{_DEVICE}\b|\b{_SAMPLES}{_PER}{_DEVICE}{_PER}{_SECOND}\b",
+        "common",
+    ),
+    ("samples_per_second", rf"\b{_SAMPLES}{_PER}{_SECOND}\b|\bsps\b", "common"),
+    (STEP_RATE, rf"\b{_STEP_WORD}{_PER}{_SECOND}\b|\bups\b", "common"),
+    # Parts of a step come before the step's own time, whose words they share.
+    (
+        IGNORED,
+        r"\b(?:data|forward|backward|fwd|bwd|optimizer|optim|comm|communication|load|loading|loader"
+        r"|wait|io|gen|generation|rollout|reward|save|saving|checkpoint|ckpt|reduce|allreduce|sync"
+        r"|h2d|dtf|dtb|compute|compile|cpu|gpu|device|ref|actor|critic|update weights|logging)"
+        r" (?:\w+ )?(?:time|t|ms|s|duration|latency|took)?$",
+        "common",
+    ),
+    (
+        INTERVAL,
+        r"\b(?:interval|window|log|logging) (?:time|runtime|duration|seconds|elapsed)\b"
+        r"|\btime for (?:last )?\d* ?(?:steps|iterations)\b",
+        "PaddleNLP",
+    ),
+    (
+        TIME,
+        rf"\b(?:{_STEP_WORD}|train|training) ?(?:time|timing|duration|latency|took|elapsed|dt|seconds|secs)\b"
+        rf"|\b(?:time|{_SECOND}|ms){_PER}{_STEP_WORD}\b|\btime {_STEP_WORD}\b|\b{_STEP_WORD} (?:ms|s)$",
+        "common",
+    ),
+    (
+        ELAPSED,
+        r"\b(?:elapsed|wall ?clock|wall ?time|wall|since start|total time|time elapsed|time total"
+        r"|runtime|training time|train time|cumulative time|uptime)\b",
+        "common",
+    ),
+    (TIME, r"\b(?:time|dt|took|duration|latency|delta|secs|seconds)(?: ?\(?(?:ms|s|sec|secs|seconds)\)?)?$", "common"),
+    ("aux_loss", r"\b(?:aux|balance|balancing|z|router|mtp|distill|kl|rl|pg|vf|policy|value|entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box|dfl|rpn|mask|obj|giou|l1|ctc|att|ins) loss\b|\bloss (?!value)\w+$", "common"),
+    ("loss", r"\bloss(?: value)?$|\bnll$|\bxent$|\bcross entropy$|\bce$", "common"),
+    (IGNORED, r"\b(?:acc|accuracy|ppl|perplexity|bpb|bpc|bits|entropy|kl|reward|score|top ?\d)\b", "common"),
+    ("learning_rate", r"\b(?:lr|learning rate|lrs)\b", "common"),
+    ("grad_norm", r"\bg(?:rad(?:ient)?)? ?norm\b|\bglobal norm\b|\bnorm$|\bgn(?:orm)?$", "common"),
+    ("tokens_per_step", rf"\b{_TOKENS}{_PER}{_STEP_WORD}\b|\bbatch {_TOKENS}\b|\b{_TOKENS} (?:in|per) batch\b", "common"),
+    (
+        "consumed_tokens",
+        rf"\b(?:consumed|total|seen|trained|processed|cumulative|num|n) {_TOKENS}\b|\b{_TOKENS} (?:seen|consumed|processed|so far|total)\b|\b{_TOKENS}$",
+        "common",
+    ),
+    (
+        "consumed_samples",
+        rf"\b(?:consumed|total|seen|processed|num) {_SAMPLES}\b|\b{_SAMPLES} (?:seen|consumed|so far)\b|\b{_SAMPLES}$",
+        "common",
+    ),
+    ("memory", r"\b(?:mem|memory|vram|allocated|reserved|peak|max mem|cached)\b", "common"),
+    (
+        "global_batch_size",
+        r"\b(?:global|total|effective) (?:train )?batch ?(?:size)?$|\bgbs$|\bbsz$",
+        "common",
+    ),
+    ("micro_batch_size", r"\b(?:micro )?batch ?size$|\bmbs$", "common"),
+    ("sequence_length", r"\b(?:seq|sequence|context) ?(?:len|length)$|\bblock size$", "common"),
+    (STEP, r"\b(?:global|optimizer|opt|train|training) ?(?:step|iter|iteration|update)s?$", "common"),
+    (STEP, r"\b(?:iteration|iter|num updates|update|updates)s?$", "common"),
+    (STEP, r"\b(?:step|steps)$", "common"),
+    (STEP, r"\b(?:step|iter|iteration|batch)s? train$", "mmengine"),
+    (MICRO_STEP, r"\bmicro ?(?:step|batch)$", "common"),
+    (STEP, r"\b(?:it|itr|batch|batch idx|i)$", "common"),
+    (EPOCH, r"\b(?:epoch|epochs|ep)\b", "common"),
+)
+
+BAR = "bar"
+"""The label of the count of a progress bar, which is a step if nothing else counts them."""
+
+
+class Unit(NamedTuple):
+    """What stands behind a number, or ends its label.
+
+    Attributes:
+        kind: what it makes of the number, whatever the label says; "" if the label decides.
+        words: the spellings.
+        factor: to the unit that a record has, as a decimal text.
+        is_time: whether it is a time.
+    """
+
+    kind: str
+    words: re.Pattern[str]
+    factor: str = "1"
+    is_time: bool = False
+
+
+_TIMES = (
+    (r"us|µs|microseconds?", "1e-6"),
+    (r"ms|msecs?|millis|milliseconds?", "1e-3"),
+    (r"s|secs?|seconds?", "1"),
+    (r"m|mins?|minutes?", "60"),
+    (r"h|hrs?|hours?", "3600"),
+)
+
+
+def _units() -> tuple[Unit, ...]:
+    rows = [
+        ("tokens_per_second_per_gpu", rf"{_TOKENS}{_PER}{_SECOND}{_PER}{_DEVICE}", "1"),
+        ("tokens_per_second_per_gpu", rf"{_TOKENS}{_PER}{_DEVICE}{_PER}{_SECOND}", "1"),
+        ("tokens_per_second", rf"{_TOKENS}{_PER}{_SECOND}|tps|t/s", "1"),
+        ("samples_per_second_per_gpu", rf"{_SAMPLES}{_PER}{_SECOND}{_PER}{_DEVICE}", "1"),
+        ("samples_per_second", rf"{_SAMPLES}{_PER}{_SECOND}", "1"),
+        (STEP_RATE, rf"{_STEP_WORD}{_PER}{_SECOND}", "1"),
+        ("tflops_per_gpu", r"t ?flop[s/ps]*(?: ?/ ?(?:gpu|device|npu))?", "1"),
+        ("tflops_per_gpu", r"g ?flop[s/ps]*(?: ?/ ?(?:gpu|device|npu))?", "1e-3"),
+        *((TIME, rf"(?:{words}){_PER}{_STEP_WORD}", factor) for words, factor in _TIMES),
+    ]
+    found = [Unit(kind, re.compile(rf"(?:{words})(?![\w/])", re.I), factor) for kind, words, factor in rows]
+    for words, factor in _TIMES:
+        found.append(Unit("", re.compile(rf"(?:{words})(?![\w/])"), factor, is_time=True))
+    return tuple(found)
+
+
+UNITS = _units()
+
+_MULTIPLIERS = {"K": "1e3", "k": "1e3", "M": "1e6", "G": "1e9", "B": "1e9", "T": "1e12"}
+_MULTIPLIER = re.compile(rf"([KkMGBT])(?=\W|{_TOKENS}{_PER}|$)")
+_SCOPE = re.compile(_OF_DEVICE)
+_UNIT_OF_LABEL = re.compile(r"(?:^|[\s_(\[])\(?([^\W_]+)[)\]]*$")
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
+_APART = re.compile(r"[_\-.\s()\[\]#*'\"`]+")
+
+
+def normalized(label: str) -> str:
+    """Return a label as the rows of MEANINGS have it."""
+    return _APART.sub(" ", _CAMEL.sub(" ", label)).strip().lower()
+
+
+@functools.lru_cache(maxsize=4096)
+def unit_of(behind: str) -> tuple[Unit | None, str, int]:
+    """Return the unit that the text behind a number begins with, the factor of a K, M, G, B or T
+    before it, and where both end.
+    """
+    factor = "1"
+    begin = 0
+    if match := _MULTIPLIER.match(behind):
+        factor = _MULTIPLIERS[match[1]]
+        begin = 1
+    at = begin + (behind[begin : begin + 1] in (" ", "[", "("))
+    for unit in UNITS:
+        if match := unit.words.match(behind, at):
+            return unit, factor, match.end()
+    return None, factor, begin
+
+
+def with_scope(kind: str, label: str) -> str:
+    """Return the kind of a rate, per GPU if its label says so: `throughput per GPU: 9 tok/s`."""
+    if kind in ("tokens_per_second", "samples_per_second") and _SCOPE.search(normalized(label)):
+        return f"{kind}_per_gpu"
+    return kind
+
+
+@functools.lru_cache(maxsize=4096)
+def meaning_of(label: str) -> Meaning | None:
+    """Return the row that a label, normalized or not, matches first; None if none does."""
+    words = normalized(label)
+    for row in MEANINGS:
+        if row.words.search(words):
+            return row
+    return None
+
+
+_OF_STEP = re.compile(rf"\b{_STEP_WORD}\b")
+
+
+def is_of_step(label: str, unit: Unit | None) -> bool:
+    """Return whether a time's label or unit says that it is one step's, as `iter time` and `s/it`
+    do.
+    """
+    if unit is not None and unit.kind == TIME:
+        return True
+    return _OF_STEP.search(normalized(label)) is not None
+
+
+def unit_in(label: str) -> Unit | None:
+    """Return the unit of time at the end of a label, as in `elapsed (ms)` or `step_time_s`."""
+    match = _UNIT_OF_LABEL.search(label)
+    if match is None:
+        return None
+    return next((unit for unit in UNITS if unit.is_time and unit.words.fullmatch(match[1])), None)

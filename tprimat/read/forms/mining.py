@@ -1,0 +1,346 @@
+"""Find the line form that recurs in a text, and the number in it that counts the steps.
+
+The lines of a training repeat one form, whose numbers change; what else a program prints doesn't.
+The number that counts the steps has a label that says so, or else behaves like it: it is whole and
+rises by one stride from line to line.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+from tprimat.read.forms import meanings
+from tprimat.read.forms.fields import Field, Piece, Pieces, value_of
+from tprimat.read.parsing.text import Line
+
+MOST_ROWS = 50_000
+"""Lines that are kept while the form is looked for."""
+
+OF_TRAINING = frozenset((
+    "loss", "learning_rate", "grad_norm", "aux_loss", meanings.TIME, meanings.INTERVAL, meanings.STEP_RATE,
+    "tokens_per_second", "tokens_per_second_per_gpu", "samples_per_second", "samples_per_second_per_gpu",
+    "tflops_per_gpu", "mfu_percent",
+))  # fmt: skip
+"""Kinds of values of which a record has one."""
+
+PROOF = frozenset(("loss", "learning_rate", "grad_norm", "tflops_per_gpu", "mfu_percent"))
+"""Kinds that only a training prints; without one of them, other work may count its steps so."""
+
+FEWEST = 2
+"""Records of a form at least: a line by itself shows no step."""
+
+SHARE = 0.3
+"""Share of the lines of a training that have a number at least if it counts the steps; of fewer, it
+is one of a progress bar or of something else.
+"""
+
+STEADY = 0.7
+"""Share of its rises by one and the same stride, and of the lines of a training that have it, from
+which on a number without a label counts the steps.
+"""
+
+TERSE = 3.0
+"""Words a number at most in the lines of a short text: prose about a training has more, and quotes
+figures all the same.
+"""
+
+SHORT = 5
+"""Records of which each must be terse."""
+
+_RANKS = (
+    ("global", "optimizer", "opt"),
+    ("step", "steps"),
+    ("update", "updates"),
+    ("iteration", "iterations", "iter", "iters"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A line that may be of a training."""
+
+    line: int
+    piece: Piece
+
+    @property
+    def is_training(self) -> bool:
+        """Whether it has a value of a training step."""
+        outline = self.piece.outline
+        return not outline.is_evaluation and not OF_TRAINING.isdisjoint(outline.kinds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """The form of the lines of a training.
+
+    Attributes:
+        counter: key of the number that counts the steps; "" if the order of the lines does.
+        is_stated: whether the counter's label says that it counts steps.
+        micro: key of the number that counts the micro-batches of a step; None without one.
+        epoch: key of the number that rises where the counter begins again; None without one.
+        micro_batches: lines of a step, where micro-batches are counted.
+        closes: whether the line in which the counter rises is the last one of a step's
+            micro-batches, not the first one of the next step's.
+        is_mixed: whether lines with losses of training and evaluation are its records.
+        has_bars: whether its records are progress bars.
+        has_rates: whether its lines print tokens/s or samples/s.
+        labels: the printed label of each kind of value.
+        example: the line of the form that says most, and its number.
+    """
+
+    counter: str
+    is_stated: bool
+    micro: str | None = None
+    micro_batches: int = 1
+    epoch: str | None = None
+    closes: bool = False
+    is_mixed: bool = False
+    has_bars: bool = False
+    has_rates: bool = False
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    example: tuple[int, str] = (0, "")
+
+
+@dataclasses.dataclass
+class _Count:
+    """A number that may count the steps: its values, and of which rows."""
+
+    field: Field
+    rows: list[int] = dataclasses.field(default_factory=list)
+    values: list[int] = dataclasses.field(default_factory=list)
+
+    def rises(self) -> int:
+        """Return how often it is larger than before."""
+        return sum(later > value for value, later in itertools.pairwise(self.values))
+
+    def falls(self) -> int:
+        """Return how often it is smaller than before."""
+        return sum(later < value for value, later in itertools.pairwise(self.values))
+
+    def is_steady(self) -> bool:
+        """Return whether most of its rises are by one stride, and more often than it falls."""
+        strides = collections.Counter(
+            later - value for value, later in itertools.pairwise(self.values) if later > value
+        )
+        rises = strides.total()
+        if rises < FEWEST or self.falls() > rises / 2:
+            return False
+        return strides.most_common(1)[0][1] >= STEADY * rises
+
+
+class Miner:
+    """Takes the lines of a text, and finds its form."""
+
+    def __init__(self) -> None:
+        self._pieces = Pieces()
+        self.rows: list[Row] = []
+
+    def feed(self, line: Line) -> None:
+        """Take the next line."""
+        if len(self.rows) >= MOST_ROWS:
+            return
+        for piece in self._pieces.of(line.text):
+            if piece.outline.fields:
+                self.rows.append(Row(line.number, piece))
+
+    def form(self) -> Form | None:
+        """Return the form of the training in the text; None if no form recurs, or none is of a
+        training.
+        """
+        rows = _without_other_bars(self.rows)
+        training = [row for row in rows if row.is_training and not row.piece.outline.is_mixed]
+        is_mixed = len(training) < FEWEST
+        if is_mixed:
+            training = [row for row in rows if row.is_training]
+        if len(training) < FEWEST:
+            return None
+        counts = _counts(rows)
+        stated = _stated_counter(counts, rows, training)
+        count = stated or _by_behavior(counts, rows, training)
+        if not _is_of_training(training, count):
+            return None
+        micro = epoch = None
+        closes = False
+        if count is not None:
+            micro = _micro_counter(count, counts)
+            epoch = _epoch(count, counts)
+            closes = micro is not None and _closes(count, rows)
+        labels = _labels(training)
+        return Form(
+            counter=count.field.key if count else "",
+            is_stated=stated is not None,
+            micro=micro,
+            micro_batches=_lines_of_a_step(count) if count and micro else 1,
+            epoch=epoch,
+            closes=closes,
+            is_mixed=is_mixed,
+            has_bars=any(row.piece.is_bar for row in training),
+            has_rates=not labels.keys().isdisjoint(meanings.RATES),
+            labels=labels,
+            example=_example(training, count),
+        )
+
+
+def _without_other_bars(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows without progress bars, where other lines have a loss: bars count whatever
+    runs.
+    """
+    others = [row for row in rows if not row.piece.is_bar]
+    if any("loss" in row.piece.outline.kinds for row in others if row.is_training):
+        return others
+    return list(rows)
+
+
+def _counts(rows: Sequence[Row]) -> dict[str, _Count]:
+    """Return the whole numbers of the rows that rise, by their keys."""
+    counts: dict[str, _Count] = {}
+    for index, row in enumerate(rows):
+        if row.piece.outline.is_evaluation:
+            continue
+        for field in row.piece.outline.fields:
+            if field.kind not in (None, meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH):
+                continue
+            value = value_of(field, row.piece.printed)
+            if value is None or not value.is_integer() or value < 0 or field.unit is not None:
+                continue
+            count = counts.setdefault(field.key, _Count(field))
+            count.rows.append(index)
+            count.values.append(int(value))
+    return {key: count for key, count in counts.items() if count.rises()}
+
+
+def _rank(field: Field) -> int:
+    """Return how clearly a label says that it counts optimizer steps; 0 is the clearest."""
+    words = set(meanings.normalized(field.label).split())
+    for rank, names in enumerate(_RANKS):
+        if words.intersection(names):
+            return rank
+    return len(_RANKS) + (field.label == meanings.BAR)
+
+
+def _stated_counter(
+    counts: Mapping[str, _Count], rows: Sequence[Row], training: Sequence[Row]
+) -> _Count | None:
+    """Return the number whose label says that it counts steps: the one with the clearest label
+    that doesn't begin again.
+    """
+    found = []
+    for count in counts.values():
+        if count.field.kind != meanings.STEP:
+            continue
+        beside = sum(rows[index].is_training for index in count.rows)
+        # A block's header has the step, and the lines below it the values.
+        is_header = beside < SHARE * len(count.rows)
+        enough = len(count.rows) if is_header else beside
+        if enough >= FEWEST and (is_header or beside >= SHARE * _most_alike(training)):
+            begins_again = count.falls() > 0.02 * len(count.rows)
+            found.append((is_header, begins_again, _rank(count.field), -beside, count.field.key))
+    if not found:
+        return None
+    return counts[min(found)[-1]]
+
+
+def _most_alike(training: Sequence[Row]) -> int:
+    """Return how many lines the most frequent set of kinds has."""
+    kinds = collections.Counter(frozenset(row.piece.outline.kinds) & OF_TRAINING for row in training)
+    return kinds.most_common(1)[0][1]
+
+
+def _by_behavior(
+    counts: Mapping[str, _Count], rows: Sequence[Row], training: Sequence[Row]
+) -> _Count | None:
+    """Return the number without a label that behaves like a step's: of 490, 500, 510 each is in a
+    line with a loss.
+    """
+    found = []
+    for key, count in counts.items():
+        beside = sum(rows[index].is_training for index in count.rows)
+        if count.field.kind is None and beside >= STEADY * len(training) and count.is_steady():
+            found.append((-beside, count.field.place, key))
+    if not found:
+        return None
+    return counts[min(found)[-1]]
+
+
+def _micro_counter(count: _Count, counts: Mapping[str, _Count]) -> str | None:
+    """Return the key of the number that rises at each line of which a step has several: iterations
+    1 to 8 are steps 1 to 4.
+    """
+    for key, other in counts.items():
+        if other is count or other.field.kind not in (meanings.STEP, meanings.MICRO_STEP):
+            continue
+        is_beside = len(set(other.rows) & set(count.rows)) >= STEADY * len(count.rows)
+        if is_beside and other.is_steady() and other.rises() >= 1.9 * count.rises():
+            return key
+    return None
+
+
+def _lines_of_a_step(count: _Count) -> int:
+    """Return how many lines a step has mostly."""
+    lengths = collections.Counter(len(list(group)) for _, group in itertools.groupby(count.values))
+    return lengths.most_common(1)[0][0]
+
+
+def _epoch(count: _Count, counts: Mapping[str, _Count]) -> str | None:
+    """Return the key of the epoch, where the counter begins again with each one."""
+    for key, other in counts.items():
+        if other.field.kind == meanings.EPOCH and count.falls() and not other.falls():
+            epochs = dict(zip(other.rows, other.values, strict=True))
+            pairs = itertools.pairwise(zip(count.rows, count.values, strict=True))
+            rising = [
+                epochs.get(row, 0) > epochs.get(before, 0)
+                for (before, value), (row, later) in pairs
+                if later < value
+            ]
+            if all(rising):
+                return key
+    return None
+
+
+def _closes(count: _Count, rows: Sequence[Row]) -> bool:
+    """Return whether the lines in which the counter rises have another outline than the rest:
+    `iter 2 step 1 … (optimizer.step)`.
+    """
+    pairs = zip(itertools.pairwise(count.values), count.rows[1:], strict=True)
+    rising = collections.Counter()
+    for (before, value), row in pairs:
+        rising[value > before, rows[row].piece.outline.words] += 1
+    return not {words for is_rise, words in rising if is_rise} & {
+        words for is_rise, words in rising if not is_rise
+    }
+
+
+def _is_of_training(training: Sequence[Row], count: _Count | None) -> bool:
+    """Return whether rows are of a training, not of other work that counts or of prose."""
+    with_proof = sum(not PROOF.isdisjoint(row.piece.outline.kinds) for row in training)
+    if with_proof < min(FEWEST, len(training)):
+        return count is not None and any(row.piece.says_training for row in training)
+    if len(training) < SHORT:
+        return all(
+            row.piece.outline.words <= TERSE * len(row.piece.printed) for row in training
+        )
+    return True
+
+
+def _labels(training: Iterable[Row]) -> dict[str, str]:
+    """Return the label of each kind, as the lines print it most often."""
+    found: dict[str, collections.Counter[str]] = {}
+    for row in training:
+        for kind, field in row.piece.outline.kinds.items():
+            found.setdefault(kind, collections.Counter())[field.label] += 1
+    return {kind: labels.most_common(1)[0][0] for kind, labels in found.items()}
+
+
+def _example(training: Sequence[Row], count: _Count | None) -> tuple[int, str]:
+    """Return the line of the form that says most: its number and its text."""
+    key = count.field.key if count else ""
+
+    def says(row: Row) -> tuple[bool, int]:
+        outline = row.piece.outline
+        return any(field.key == key for field in outline.fields), len(outline.kinds)
+
+    row = max(training, key=says)
+    return row.line, row.piece.text

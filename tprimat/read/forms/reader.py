@@ -1,0 +1,275 @@
+"""Read the steps of a text by the form of its lines.
+
+A first pass over the text finds its form (mining), a second one reads the lines of this form like
+any other log format: doubles, restarts, events and failures go by the same rules.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from tprimat.notes import Note
+from tprimat.read.forms import meanings
+from tprimat.read.forms.clocks import PRINTED, Timed, timed
+from tprimat.read.forms.fields import Field, Piece, Pieces, value_of
+from tprimat.read.forms.mining import FEWEST, Form, Miner
+from tprimat.read.parsing.events import Mark
+from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.records import Record, set_windows
+from tprimat.read.parsing.run_builder import RunBuilder
+from tprimat.read.parsing.step_lines import StepReader
+from tprimat.read.parsing.text import NO_YEAR, Line, Stamp
+from tprimat.read.parsing.values import state, whole
+from tprimat.results.account import Timing
+
+STATED = ("num_gpus", "global_batch_size", "sequence_length")
+"""Kinds that are settings: they belong to the training if each line prints the same."""
+
+NOT_RECORDED = frozenset((
+    meanings.IGNORED, meanings.EVALUATION, meanings.AVERAGED, meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH,
+    "memory", "aux_loss", *STATED, "micro_batch_size",
+))  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Interpretation:
+    """A training as its form says, and how sure that is.
+
+    Attributes:
+        log: the training.
+        form: of its lines.
+        timed: where the times of its steps come from.
+        doubts: what is assumed; none if it can be read without asking.
+        lacks: why it can't be read; None if it can.
+    """
+
+    log: ParsedLog
+    form: Form
+    timed: Timed
+    doubts: tuple[Note, ...]
+    lacks: Note | None
+
+
+class FormReader(StepReader):
+    """A parsed_log.Reader of the lines of one form."""
+
+    name = "form"
+    rate = None
+    warns_of_unread = False
+    timing = Timing(
+        clock="unknown: the log prints the figure alone",
+        covers="unknown: the log prints the figure alone",
+        over_ranks="unknown",
+    )
+
+    def __init__(self, form: Form) -> None:
+        super().__init__()
+        self.form = form
+        self.timed: list[Timed] = []
+        self._pieces = Pieces()
+        self._open: Record | None = None
+        self._values_of_open: set[str] = set()
+        self._parts: list[float] = []
+        self._count: int | None = None
+        self._offset = 0
+        self._planned: int | None = None
+        self._day = datetime.timedelta()
+        self._last_stamp: Stamp | None = None
+        self._has_unit = True
+        self._is_of_step = False
+        self._settings: dict[str, set[float]] = {}
+
+    def feed(self, line: Line) -> None:
+        """Take the next line."""
+        if not self.torn.read(line, self.take):
+            self.other(line)
+
+    def take(self, line: Line) -> bool:
+        """Read a line of the form; return False for others."""
+        is_taken = False
+        for piece in self._pieces.of(line.text):
+            outline = piece.outline
+            if outline.is_evaluation or (outline.is_mixed and not self.form.is_mixed):
+                mark = Mark("evaluation", "ends", line.number)
+                self.sorter.pending.events.marks.append(mark)
+            elif piece.is_bar and not self.form.has_bars:
+                continue
+            else:
+                is_taken = self._take_piece(piece, line.number) or is_taken
+        return is_taken
+
+    def _take_piece(self, piece: Piece, line: int) -> bool:
+        counter = piece.outline.field(self.form.counter)
+        values = self._values(piece)
+        if counter is None and not values:
+            return False
+        if self.form.counter and counter is None:
+            # A further line of the step above: its header has the number, or its norm is printed
+            # below it.
+            if self._open is not None:
+                self._put(values, replaces=False)
+            return self._open is not None
+        step = self._step(counter, piece, values)
+        if step is None:
+            return False
+        rises = self._count is not None and step > self._count
+        if not self.form.closes and self._is_another(step, values):
+            self._close()
+        if self._open is None:
+            self._open = Record(step, line, stamp=self._dated(piece.stamp))
+        self._put(values)
+        self._count = step
+        if self.form.closes and rises:
+            # The line in which the counter rises is the last one of its micro-batches.
+            self._open.step = step
+            self._open.line = line
+            self._close()
+        return True
+
+    def _step(self, counter: Field | None, piece: Piece, values: Mapping[str, float]) -> int | None:
+        """Return the step of a line: as it counts, or by the order of the lines if nothing does."""
+        if counter is None:
+            begins = self._open is None or not values.keys().isdisjoint(self._values_of_open)
+            return (self._count or 0) + begins
+        value = value_of(counter, piece.printed)
+        if value is None or not value.is_integer() or value < 0:
+            return None
+        step = int(value)
+        if counter.total is not None:
+            self._planned = whole(piece.printed[counter.total])
+        if self.form.epoch is not None:
+            step += self._offset
+            if self._count is not None and step < self._count:
+                # Epoch 2 counts its batches from 1 again.
+                self._offset += self._count - self._offset
+                step = int(value) + self._offset
+        return step
+
+    def _is_another(self, step: int, values: Mapping[str, float]) -> bool:
+        """Return whether a line is of another record than the open one: of another step, or of
+        another rank that prints the same values.
+        """
+        if self._open is None or self._open.step != step:
+            return True
+        return self.form.micro is None and not values.keys().isdisjoint(self._values_of_open)
+
+    def _values(self, piece: Piece) -> dict[str, float]:
+        """Return the values of a line that belong to a record, by their names in it."""
+        values = {}
+        for kind, field in piece.outline.kinds.items():
+            if kind in NOT_RECORDED:
+                if kind in STATED and (value := value_of(field, piece.printed)):
+                    self._settings.setdefault(kind, set()).add(value)
+                continue
+            value = value_of(field, piece.printed)
+            if value is None:
+                continue
+            if kind == meanings.TIME:
+                kind = PRINTED
+                is_clock = ":" in piece.printed[field.place]
+                self._has_unit = self._has_unit and (field.unit is not None or is_clock)
+                self._is_of_step = meanings.is_of_step(field.label, field.unit)
+            values[kind] = value
+        return values
+
+    def _put(self, values: Mapping[str, float], *, replaces: bool = True) -> None:
+        """Add values to the open record."""
+        assert self._open is not None
+        for name, value in values.items():
+            if name == PRINTED and self.form.micro is not None:
+                self._parts.append(value)
+            elif replaces or name not in self._values_of_open:
+                self._open.put(name, value)
+        self._values_of_open |= values.keys()
+
+    def _close(self) -> None:
+        """Give the open record to the sequencer."""
+        record = self._open
+        self._open = None
+        parts = self._parts
+        self._parts = []
+        self._values_of_open = set()
+        if record is None:
+            return
+        if self.form.micro is not None and len(parts) == self.form.micro_batches:
+            record.put(PRINTED, math.fsum(parts))
+        if record.figures() or record.not_finite:
+            self.sorter.take(record)
+
+    def _dated(self, stamp: Stamp | None) -> Stamp | None:
+        """Return a stamp that has a day: after 23:59:59 comes the next day's 00:00:00."""
+        if stamp is None or stamp.time.year != NO_YEAR:
+            return stamp
+        stamp = stamp._replace(time=stamp.time + self._day)
+        before = self._last_stamp
+        if before is not None and stamp.time < before.time - datetime.timedelta(hours=12):
+            self._day += datetime.timedelta(days=1)
+            stamp = stamp._replace(time=stamp.time + datetime.timedelta(days=1))
+        self._last_stamp = stamp
+        return stamp
+
+    def finish(self) -> list[ParsedLog]:
+        """Return the runs, in the order of the log."""
+        self._close()
+        return super().finish()
+
+    def done(self, run: RunBuilder) -> None:
+        """Set the step times by all clocks of the records."""
+        records = run.training.ordered()
+        found = timed(records, has_unit=self._has_unit, is_of_step=self._is_of_step)
+        self.timed.append(found)
+        set_windows(records)
+        for record, seconds in zip(records, found.seconds, strict=False):
+            record.put("seconds", seconds)
+            record.native.pop(PRINTED, None)
+        self._put_utilization(records)
+        if found.contradiction is not None:
+            run.unknown["step_times"] = found.contradiction
+        for name, values in self._settings.items():
+            if len(values) == 1 and (size := whole(values.pop())):
+                state(run.stated, name, size, self.form.example[1], self.form.example[0])
+
+    def _put_utilization(self, records: Sequence[Record]) -> None:
+        """Set MFU in percent: 0.42 without a sign is 42%."""
+        shares = [record.native.get("mfu_percent") for record in records]
+        if max((share for share in shares if share is not None), default=0.0) <= 1.0:
+            for record, share in zip(records, shares, strict=True):
+                if share is not None:
+                    record.native["mfu_percent"] = round(100 * share, 6)
+
+
+def interpretations(lines: Callable[[], Iterable[Line]]) -> list[Interpretation]:
+    """Return the trainings of a text as the form of its lines says; none if no form recurs.
+
+    `lines` gives the lines from the start, each time that it is called.
+    """
+    miner = Miner()
+    for line in lines():
+        miner.feed(line)
+    form = miner.form()
+    if form is None:
+        return []
+    reader = FormReader(form)
+    for line in lines():
+        reader.feed(line)
+    logs = reader.finish()
+    return [
+        _interpretation(log, form, found) for log, found in zip(logs, reader.timed, strict=True)
+    ]
+
+
+def _interpretation(log: ParsedLog, form: Form, found: Timed) -> Interpretation:
+    doubts = list(found.doubts)
+    lacks = found.contradiction
+    if not form.counter:
+        doubts.append(Note("form-order-assumed"))
+    elif not form.is_stated:
+        doubts.append(Note("form-counter-assumed", {"label": form.counter}))
+    if log.steps < FEWEST:
+        lacks = Note("form-lacks-records")
+    elif not found.kind and not form.has_rates:
+        lacks = lacks or Note("form-lacks-time")
+    return Interpretation(log, form, found, tuple(doubts), lacks)
