@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from tprimat.notes import Note
 from tprimat.read.parsing.records import Record
@@ -23,9 +23,9 @@ AGREEMENT = 0.03
 one of them, and rates are rounded.
 """
 
-FAINT = 10.0
+FAINT = 4.0
 """Resolutions that pass on a clock between the first and the last record at least, if it says
-anything: 9 s in whole seconds are 8 to 10 s.
+anything: 4 s in whole seconds are 3 to 5 s, which tells seconds from milliseconds.
 """
 
 FEWEST = 3
@@ -49,6 +49,11 @@ LEAST_DIGITS = 3
 
 PRINTED = "printed_time"
 """Where a record holds the printed time until it is known what that is."""
+
+VARYING = 0.75
+"""Share of the distances between time stamps that are within half of the typical one at least, if
+they are taken for the times of steps.
+"""
 
 Series = Sequence[float | None]
 """A value for each record; None where it has none."""
@@ -122,16 +127,23 @@ class _Clock:
         return abs(quotient - 1) <= AGREEMENT + error
 
 
-def timed(records: Sequence[Record], *, has_unit: bool, is_of_step: bool) -> Timed:
+def timed(
+    records: Sequence[Record],
+    *,
+    has_unit: bool,
+    is_of_step: bool,
+    paused: Container[int] = frozenset(),
+) -> Timed:
     """Return the times of the steps of a training's records, in their order.
 
     Args:
         records: with the printed values of the kinds in `meanings`.
         has_unit: whether a unit stands beside the printed time.
         is_of_step: whether its label or unit says that it is one step's, as `s/it` does.
+        paused: places of the records before which something else than steps took time.
     """
     strides = _strides(records)
-    clocks = [*_differences(records, strides), *_by_rates(records, strides)]
+    clocks = [*_differences(records, strides, paused), *_by_rates(records, strides)]
     clear = [clock for clock in clocks if clock.is_clear()]
     printed = _column(records, PRINTED)
     interval = _column(records, "interval_seconds")
@@ -145,9 +157,9 @@ def timed(records: Sequence[Record], *, has_unit: bool, is_of_step: bool) -> Tim
         return _without_printed(clear)
     readings = list(_readings(printed, strides, has_unit=has_unit))
     for clock in clear:
-        for _, seconds in readings:
-            if clock.agrees(seconds):
-                return Timed(seconds, "seconds", is_certain=True)
+        agreeing = [seconds for seconds in readings if clock.agrees(seconds)]
+        if agreeing and _are_alike(clock, agreeing):
+            return Timed(agreeing[0], "seconds", is_certain=True)
     growing = _growing(printed, strides)
     if growing is not None:
         doubts = [] if has_unit else [Note("form-unit-assumed")]
@@ -176,26 +188,41 @@ def _without_printed(clear: Sequence[_Clock]) -> Timed:
     if not is_certain and any(not other.agrees(best.seconds) for other in others):
         quotient, _ = best.quotient(others[0].seconds)
         return Timed(contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)}))
-    return Timed(best.seconds, best.kind, is_certain=is_certain)
+    doubts = []
+    if not is_certain and best.kind == "stamp" and _varies(best):
+        doubts.append(Note("form-stamps-vary"))
+    return Timed(best.seconds, best.kind, is_certain=is_certain, doubts=doubts)
 
 
-def _readings(
-    printed: Series, strides: Sequence[int], *, has_unit: bool
-) -> Iterator[tuple[str, Series]]:
+def _varies(clock: _Clock) -> bool:
+    """Return whether lines come in lumps, so that their distances aren't those of the steps."""
+    known = [seconds for seconds in clock.seconds if seconds is not None]
+    usual = statistics.median(known)
+    # The clock's own resolution isn't a variation.
+    near = [abs(seconds - usual) <= usual / 2 + clock.resolution for seconds in known]
+    return sum(near) < VARYING * len(known)
+
+
+def _are_alike(clock: _Clock, readings: Sequence[Series]) -> bool:
+    """Return whether all readings that agree with a clock are the same time: a clock of whole
+    seconds may agree with several.
+    """
+    quotients = [clock.quotient(seconds)[0] for seconds in readings]
+    return max(quotients) <= (1 + AGREEMENT) * min(quotients)
+
+
+def _readings(printed: Series, strides: Sequence[int], *, has_unit: bool) -> Iterator[Series]:
     """Yield what a printed time may mean, the likeliest first: the mean time of a step, that of all
     steps since the record before, and the time since the start; without a unit also in ms.
     """
     for factor in (1.0,) if has_unit else (1.0, 1e-3):
         scaled = [seconds * factor if seconds is not None else None for seconds in printed]
-        yield "step", scaled
-        yield (
-            "interval",
-            [
-                seconds / stride if seconds is not None else None
-                for seconds, stride in zip(scaled, strides, strict=True)
-            ],
-        )
-        yield "start", _since_before(scaled, strides)
+        yield scaled
+        yield [
+            seconds / stride if seconds is not None else None
+            for seconds, stride in zip(scaled, strides, strict=True)
+        ]
+        yield _since_before(scaled, strides)
 
 
 def _growing(printed: Series, strides: Sequence[int]) -> Series | None:
@@ -210,18 +237,25 @@ def _growing(printed: Series, strides: Sequence[int]) -> Series | None:
     return _since_before(printed, strides)
 
 
-def _differences(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Clock]:
+def _differences(
+    records: Sequence[Record], strides: Sequence[int], paused: Container[int]
+) -> Iterator[_Clock]:
     """Yield the clocks that are differences of times: since the start, and time stamps."""
+
+    def without_pauses(at: Series) -> Series:
+        seconds = _since_before(at, strides)
+        return [None if place in paused else each for place, each in enumerate(seconds)]
+
     elapsed = _column(records, "elapsed_seconds")
     known = [at for at in elapsed if at is not None]
     if len(known) > 1 and all(later >= at for at, later in itertools.pairwise(known)):
         resolution = _resolution(known)
-        yield _Clock("elapsed_seconds", _since_before(elapsed, strides), strides, resolution)
+        yield _Clock("elapsed_seconds", without_pauses(elapsed), strides, resolution)
     stamps = [record.stamp for record in records]
     if sum(stamp is not None for stamp in stamps) > FEWEST:
         at = [stamp.seconds if stamp else None for stamp in stamps]
         resolution = max(stamp.resolution for stamp in stamps if stamp)
-        yield _Clock("stamp", _since_before(at, strides), strides, resolution)
+        yield _Clock("stamp", without_pauses(at), strides, resolution)
 
 
 def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Clock]:

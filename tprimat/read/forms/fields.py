@@ -147,10 +147,13 @@ class Outline:
         return found
 
 
-def _plainness(field: Field) -> tuple[int, int]:
-    """Return how plain a label is: `loss` before `train loss` before `lm loss of batch`."""
+def _plainness(field: Field) -> tuple[bool, int, int]:
+    """Return how plain a label is: `loss` before `train loss` before `lm loss of batch`; of times,
+    `time per step` before `time`.
+    """
     words = meanings.normalized(field.label).split()
-    return (len(words) or 9, field.place)
+    is_vague = field.kind == meanings.TIME and not meanings.is_of_step(field.label, field.unit)
+    return (is_vague, len(words) or 9, field.place)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -341,6 +344,7 @@ def _field(place: int, ahead: str, behind: str, unit: Unit | None, factor: str) 
     if not label and unit is None:
         # 10.5 loss, 18.70 s: the label stands behind.
         label = label_of(_DELIMITER.split(behind.strip(), maxsplit=1)[0])
+        label = label if _WORD.search(label) else ""
     meaning = meanings.meaning_of(label)
     kind = meaning.kind if meaning else None
     if unit is not None and unit.kind:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import itertools
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from tprimat.read.forms import meanings
@@ -87,6 +88,10 @@ class Form:
         is_mixed: whether lines with losses of training and evaluation are its records.
         has_bars: whether its records are progress bars.
         has_rates: whether its lines print tokens/s or samples/s.
+        has_copies: whether several processes print each step.
+        counts_epochs: whether each record is an epoch, not a step.
+        has_total: whether the total of the counter stands beside it.
+        keys: of the numbers that recur; others are of prose, or of something else.
         labels: the printed label of each kind of value.
         example: the line of the form that says most, and its number.
     """
@@ -100,6 +105,10 @@ class Form:
     is_mixed: bool = False
     has_bars: bool = False
     has_rates: bool = False
+    has_copies: bool = False
+    counts_epochs: bool = False
+    has_total: bool = False
+    keys: frozenset[str] = frozenset()
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     example: tuple[int, str] = (0, "")
 
@@ -168,10 +177,12 @@ class Miner:
             micro = _micro_counter(count, counts)
             epoch = _epoch(count, counts)
             closes = micro is not None and _closes(count, rows)
-        labels = _labels(training)
+        main = _main(training, count)
+        keys = _recurring(training, len(main))
+        labels = _labels(main, keys)
         return Form(
             counter=count.field.key if count else "",
-            is_stated=stated is not None,
+            is_stated=stated is not None or (count is not None and _is_of_epoch(count, rows)),
             micro=micro,
             micro_batches=_lines_of_a_step(count) if count and micro else 1,
             epoch=epoch,
@@ -179,8 +190,12 @@ class Miner:
             is_mixed=is_mixed,
             has_bars=any(row.piece.is_bar for row in training),
             has_rates=not labels.keys().isdisjoint(meanings.RATES),
+            has_copies=count is not None and micro is None and _has_copies(count, rows),
+            counts_epochs=count is None and _counts_epochs(counts, len(main)),
+            has_total=count is not None and count.field.total is not None,
+            keys=keys,
             labels=labels,
-            example=_example(training, count),
+            example=_example(main, count),
         )
 
 
@@ -265,6 +280,17 @@ def _by_behavior(
     return counts[min(found)[-1]]
 
 
+def _is_of_epoch(count: _Count, rows: Sequence[Row]) -> bool:
+    """Return whether a number without a label is the count and total behind an epoch: the 120/196 of
+    `Epoch [1][120/196]`.
+    """
+    fields = rows[count.rows[0]].piece.outline.fields
+    index = next(index for index, field in enumerate(fields) if field.key == count.field.key)
+    return (
+        count.field.total is not None and index > 0 and fields[index - 1].kind == meanings.EPOCH
+    )
+
+
 def _micro_counter(count: _Count, counts: Mapping[str, _Count]) -> str | None:
     """Return the key of the number that rises at each line of which a step has several: iterations
     1 to 8 are steps 1 to 4.
@@ -325,16 +351,65 @@ def _is_of_training(training: Sequence[Row], count: _Count | None) -> bool:
     return True
 
 
-def _labels(training: Iterable[Row]) -> dict[str, str]:
+def _main(training: Sequence[Row], count: _Count | None) -> list[Row]:
+    """Return the lines of the form: those with the counter, or, where nothing counts or the counter
+    stands in a header, those with the most frequent set of kinds.
+    """
+    key = count.field.key if count else ""
+    main = [row for row in training if row.piece.outline.field(key) is not None]
+    if len(main) >= FEWEST:
+        return main
+    kinds = collections.Counter(frozenset(row.piece.outline.kinds) & OF_TRAINING for row in training)
+    frequent = kinds.most_common(1)[0][0]
+    return [row for row in training if frequent <= row.piece.outline.kinds.keys()]
+
+
+def _recurring(training: Iterable[Row], records: int) -> frozenset[str]:
+    """Return the keys of the numbers that a fair share of the records have."""
+    found = collections.Counter(
+        field.key for row in training for field in row.piece.outline.kinds.values()
+    )
+    return frozenset(key for key, times in found.items() if times >= SHARE * records)
+
+
+def _has_copies(count: _Count, rows: Sequence[Row]) -> bool:
+    """Return whether most steps have several lines near each other that say the same kinds of
+    values: several processes print each.
+
+    Trainings one after the other repeat steps, too: of two with 3 records each, lines of one step
+    are 3 apart.
+    """
+    places: dict[tuple[int, frozenset[str]], list[int]] = {}
+    for place, (row, value) in enumerate(zip(count.rows, count.values, strict=True)):
+        if rows[row].is_training:
+            kinds = frozenset(rows[row].piece.outline.kinds)
+            places.setdefault((value, kinds), []).append(place)
+    apart = [later - place for each in places.values() for place, later in itertools.pairwise(each)]
+    repeated = sum(len(each) > 1 for each in places.values())
+    if repeated <= len(places) / 2:
+        return False
+    return statistics.median(apart) <= max(1, len(places) // 2)
+
+
+def _counts_epochs(counts: Mapping[str, _Count], records: int) -> bool:
+    """Return whether an epoch begins with each record: its time is an epoch's."""
+    return any(
+        count.field.kind == meanings.EPOCH and count.rises() + 1 >= STEADY * records
+        for count in counts.values()
+    )
+
+
+def _labels(main: Iterable[Row], keys: frozenset[str]) -> dict[str, str]:
     """Return the label of each kind, as the lines print it most often."""
     found: dict[str, collections.Counter[str]] = {}
-    for row in training:
+    for row in main:
         for kind, field in row.piece.outline.kinds.items():
-            found.setdefault(kind, collections.Counter())[field.label] += 1
+            if field.key in keys:
+                found.setdefault(kind, collections.Counter())[field.label] += 1
     return {kind: labels.most_common(1)[0][0] for kind, labels in found.items()}
 
 
-def _example(training: Sequence[Row], count: _Count | None) -> tuple[int, str]:
+def _example(main: Sequence[Row], count: _Count | None) -> tuple[int, str]:
     """Return the line of the form that says most: its number and its text."""
     key = count.field.key if count else ""
 
@@ -342,5 +417,5 @@ def _example(training: Sequence[Row], count: _Count | None) -> tuple[int, str]:
         outline = row.piece.outline
         return any(field.key == key for field in outline.fields), len(outline.kinds)
 
-    row = max(training, key=says)
+    row = max(main, key=says)
     return row.line, row.piece.text

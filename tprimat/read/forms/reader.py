@@ -6,6 +6,7 @@ any other log format: doubles, restarts, events and failures go by the same rule
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime
 import math
@@ -16,6 +17,7 @@ from tprimat.read.forms import meanings
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
 from tprimat.read.forms.fields import Field, Piece, Pieces, value_of
 from tprimat.read.forms.mining import FEWEST, Form, Miner
+from tprimat.read.parsing import placing
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import Record, set_windows
@@ -24,6 +26,9 @@ from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import NO_YEAR, Line, Stamp
 from tprimat.read.parsing.values import state, whole
 from tprimat.results.account import Timing
+
+LAGGING = 64
+"""Steps by which one process lags behind another one that writes to the same text."""
 
 STATED = ("num_gpus", "global_batch_size", "sequence_length")
 """Kinds that are settings: they belong to the training if each line prints the same."""
@@ -74,12 +79,13 @@ class FormReader(StepReader):
         self._values_of_open: set[str] = set()
         self._parts: list[float] = []
         self._count: int | None = None
-        self._offset = 0
+        self._offset = self._epochs = 0
         self._planned: int | None = None
         self._day = datetime.timedelta()
         self._last_stamp: Stamp | None = None
         self._has_unit = True
         self._is_of_step = False
+        self._recent: collections.deque[int] = collections.deque(maxlen=LAGGING)
         self._settings: dict[str, set[float]] = {}
 
     def feed(self, line: Line) -> None:
@@ -115,6 +121,8 @@ class FormReader(StepReader):
         step = self._step(counter, piece, values)
         if step is None:
             return False
+        if self._is_copy(step, values):
+            return True
         rises = self._count is not None and step > self._count
         if not self.form.closes and self._is_another(step, values):
             self._close()
@@ -143,10 +151,27 @@ class FormReader(StepReader):
         if self.form.epoch is not None:
             step += self._offset
             if self._count is not None and step < self._count:
-                # Epoch 2 counts its batches from 1 again.
-                self._offset += self._count - self._offset
+                # Epoch 2 counts its batches from 1 again; of an epoch without a total only the
+                # batches that are printed are known.
+                self._offset = self._count
+                if counter.total is not None and self._planned:
+                    self._epochs += 1
+                    self._offset = self._epochs * self._planned
                 step = int(value) + self._offset
+                step += self._count == step
         return step
+
+    def _is_copy(self, step: int, values: Mapping[str, float]) -> bool:
+        """Return whether another process has printed the step a few lines before."""
+        if not self.form.has_copies:
+            return False
+        is_open = self._open is not None and self._open.step == step
+        if is_open and values.keys().isdisjoint(self._values_of_open):
+            return False
+        if step in self._recent:
+            return True
+        self._recent.append(step)
+        return False
 
     def _is_another(self, step: int, values: Mapping[str, float]) -> bool:
         """Return whether a line is of another record than the open one: of another step, or of
@@ -160,6 +185,8 @@ class FormReader(StepReader):
         """Return the values of a line that belong to a record, by their names in it."""
         values = {}
         for kind, field in piece.outline.kinds.items():
+            if field.key not in self.form.keys:
+                continue
             if kind in NOT_RECORDED:
                 if kind in STATED and (value := value_of(field, piece.printed)):
                     self._settings.setdefault(kind, set()).add(value)
@@ -219,7 +246,16 @@ class FormReader(StepReader):
     def done(self, run: RunBuilder) -> None:
         """Set the step times by all clocks of the records."""
         records = run.training.ordered()
-        found = timed(records, has_unit=self._has_unit, is_of_step=self._is_of_step)
+        around = run.training.around.events
+        places = placing.beside(
+            [record.line for record in records],
+            [record.step for record in records],
+            around,
+            run.training.again,
+        )
+        found = timed(
+            records, has_unit=self._has_unit, is_of_step=self._is_of_step, paused=places.keys()
+        )
         self.timed.append(found)
         set_windows(records)
         for record, seconds in zip(records, found.seconds, strict=False):
@@ -264,12 +300,16 @@ def interpretations(lines: Callable[[], Iterable[Line]]) -> list[Interpretation]
 def _interpretation(log: ParsedLog, form: Form, found: Timed) -> Interpretation:
     doubts = list(found.doubts)
     lacks = found.contradiction
+    if form.epoch is not None and not form.has_total:
+        doubts.append(Note("form-epoch-assumed"))
     if not form.counter:
         doubts.append(Note("form-order-assumed"))
     elif not form.is_stated:
         doubts.append(Note("form-counter-assumed", {"label": form.counter}))
     if log.steps < FEWEST:
         lacks = Note("form-lacks-records")
+    elif form.counts_epochs:
+        lacks = Note("form-counts-epochs")
     elif not found.kind and not form.has_rates:
         lacks = lacks or Note("form-lacks-time")
     return Interpretation(log, form, found, tuple(doubts), lacks)
