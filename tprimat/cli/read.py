@@ -61,7 +61,9 @@ def main(arguments: argparse.Namespace) -> int:
                 heading="not-a-training-log",
             )
     given = GivenValues(
-        override=arguments.override, columns=mapped.given(arguments.columns, arguments.pattern)
+        override=arguments.override,
+        columns=mapped.given(arguments.columns, arguments.pattern),
+        as_read=arguments.as_read,
     )
     given = given.with_options(arguments.log_values or ())
     names = named_files(arguments.paths)

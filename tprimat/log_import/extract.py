@@ -183,7 +183,7 @@ def imported(
 def as_stated(given: GivenValues) -> StatedValues:
     """Return a user's values as source.given has them, by field; of a shape its file."""
     values = {}
-    for field in (*OPTIONS, "override"):
+    for field in (*OPTIONS, "override", "as_read"):
         if value := getattr(given, field):
             values[field] = value
     if given.model_shape:
@@ -198,7 +198,7 @@ def given_again(stated: StatedValues) -> GivenValues:
     be.
     """
     values = {}
-    for field in (*OPTIONS, "override"):
+    for field in (*OPTIONS, "override", "as_read"):
         if field in stated:
             values[field] = stated[field]
     texts = msgspec.convert(

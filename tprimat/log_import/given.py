@@ -42,7 +42,8 @@ class GivenValues:
     `columns` maps the columns of a table or the parts of a line to mapped.VALUES. `by_file` has
     values for some of several logs: part of a path or a label, field, value. `trained`: the model
     is one of benchmark.py's. `training`: which one of a text that holds several, by its number or
-    its heading; None for all.
+    its heading; None for all. `as_read`: what is assumed of a log without a known format is
+    confirmed.
     """
 
     model: str | None = None
@@ -58,6 +59,7 @@ class GivenValues:
     trained: bool = False
     by_file: tuple[tuple[str, str, Any], ...] = ()
     training: str | None = None
+    as_read: bool = False
 
     def with_options(self, values: Iterable[tuple[str, str, Any]]) -> GivenValues:
         """Return these values and those of options, each (part of a log's path or label, option,

@@ -39,7 +39,9 @@ from tprimat.log_import.inputs import Chunks, Log, is_handed_over
 from tprimat.log_import.named import STANDARD_INPUT, read_small
 from tprimat.log_import.unread import NotRead, SkippedFile
 from tprimat.notes import DESCRIPTION, LOST, NO_LOG, RESULT
+from tprimat.notes.catalogue import sentence
 from tprimat.read import mapped
+from tprimat.read.forms.asking import FormError
 from tprimat.read.parsing.headings import headings
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile
 from tprimat.results.fields import known_items
@@ -352,6 +354,9 @@ def _not_read(error: TensorPrimatError, source: LogSource) -> NotRead:
     if isinstance(error, UnreadableError):
         place = error.place
         is_lost = error.is_lost
+    if isinstance(error, FormError):
+        problem = f"{place}: {sentence(error.notes)}"
+        return NotRead(problem, error.hint, error.heading, place, is_lost, error.is_asked)
     return NotRead(error.problem, error.hint, error.heading, place, is_lost)
 
 
@@ -364,7 +369,17 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     contents[0] = itertools.chain([head], contents[0])
     file_format = mapped.file_format(given.columns) if given.columns else read.file_format_of(head)
     if file_format is None:
-        parsed_logs = read.parse_chunks(contents[0], logs[0].name)
+        kept = None
+        if source.size is None:
+            kept = _Kept(contents[0])
+            contents[0] = iter(kept)
+        log = logs[0]
+        parsed_logs = read.parse_chunks(
+            contents[0],
+            log.name,
+            kept.again if kept else lambda: Log(log.path, log.end).chunks(),
+            as_read=given.as_read,
+        )
         trainings = with_start(
             [imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0]
         )
@@ -395,6 +410,26 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     for parsed in parsed_logs:
         trainings.append(imported(source.title, parsed, logs, given, structured=True))
     return _named(trainings, [training.run.label for training in trainings], given)
+
+
+class _Kept:
+    """The chunks of a pipe, of which the first IN_MEMORY bytes are kept."""
+
+    def __init__(self, chunks: Iterable[bytes]) -> None:
+        self._chunks = chunks
+        self._kept: list[bytes] = []
+
+    def __iter__(self) -> Iterator[bytes]:
+        size = 0
+        for chunk in self._chunks:
+            size += len(chunk)
+            if size <= IN_MEMORY:
+                self._kept.append(chunk)
+            yield chunk
+
+    def again(self) -> Iterable[bytes]:
+        """Return the kept chunks."""
+        return self._kept
 
 
 def _named(

@@ -24,6 +24,7 @@ class NotRead(NamedTuple):
         heading: the section of docs/troubleshooting.md on the problem.
         place: the file; `problem` may begin with it.
         is_lost: whether the source is a log, although no run could be read from it.
+        is_asked: whether it would be read if the user confirms what is assumed.
     """
 
     problem: str
@@ -31,6 +32,7 @@ class NotRead(NamedTuple):
     heading: str
     place: str
     is_lost: bool = False
+    is_asked: bool = False
 
     @property
     def reason(self) -> str:

@@ -48,6 +48,44 @@ ROWS = {
                 "it prints a utilization of {percent:,.1f}%, which is impossible: its peak or its"
                 " count of FLOPs is wrong, so it isn't used"
             ),
+            "read-by-form": (
+                "read by the form of its lines[: steps by {step}][, their times by {time}]"
+            ),
+            "form-would-read": (
+                "it would read {records:count record}, steps {first} to {last}[ by {step}]"
+                "[, {seconds:seconds} a step][ by {time}][, loss by “{loss}”]"
+            ),
+            "form-unit-assumed": "the time has no unit: it is assumed to be in seconds",
+            "form-interval-assumed": (
+                "a line is printed every {steps} steps: its time is assumed to be that of one step,"
+                " not of all {steps}"
+            ),
+            "form-order-assumed": (
+                "no number counts the steps: each line is assumed to be the next one"
+            ),
+            "form-counter-assumed": (
+                "no label says what counts the steps: {label} is assumed to do so"
+            ),
+            "form-epoch-assumed": (
+                "the steps of an epoch aren't printed: their number is assumed"
+            ),
+            "form-stamps-vary": (
+                "the times between stamps vary by half and more: they are assumed to be those of"
+                " the steps"
+            ),
+            "form-printed-is-part": (
+                "the printed time is {share:.2g}× the time between two steps: it is assumed to be"
+                " of a part of them"
+            ),
+            "form-clocks-contradict": (
+                "its times contradict each other: one is {share:.3g}× the other"
+            ),
+            "form-recurs": "line {line} and others have one form, “{text}”",
+            "form-lacks-time": (
+                "no number of it says how long a step takes: no time, no rate, no time stamp"
+            ),
+            "form-lacks-records": "but a single step",
+            "form-counts-epochs": "its lines count epochs, not steps",
             "timestamp-unknown": "timestamp unknown: {why}",
             "size-changes": "{size} changes during the run ({values}): no throughput in tokens",
             "sizes-unknown": "{names} unknown: the source doesn't state {them}{form}",

@@ -12,21 +12,25 @@ import importlib
 import pkgutil
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
 from types import ModuleType
 
 from tprimat.errors import UnreadableError
 from tprimat.read import golden, mapped, merge
+from tprimat.read.forms import asking
 from tprimat.read.parsing import nearest
 from tprimat.read.parsing.feeder import CLOSED_BY, LogFeeder
 from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
-from tprimat.read.parsing.text import Line, blocks_of
+from tprimat.read.parsing.text import Line, blocks_of, lines
 from tprimat.results.run import Run
 from tprimat.text import is_binary
 
 HEAD = 1 << 16
 """Bytes of a file that are looked at to recognize it."""
+
+PROGRAMS = (".py", ".sh")
+"""Names of programs, whose lines may look like steps."""
 
 FEWEST_QUOTED = 3
 """Fewest steps in the quotes of a JSON document that make a training."""
@@ -45,7 +49,11 @@ def modules() -> tuple[ModuleType, ...]:
     needs none of them.
     """
     names = (module.name for module in pkgutil.walk_packages(__path__, f"{__name__}."))
-    return tuple(importlib.import_module(name) for name in names if ".parsing" not in name)
+    return tuple(
+        importlib.import_module(name)
+        for name in names
+        if ".parsing" not in name and ".forms" not in name
+    )
 
 
 @functools.cache
@@ -69,12 +77,36 @@ def parse_lines(lines: Iterable[Line], name: str) -> list[ParsedLog]:
     return parsed_logs(feeder, name)
 
 
-def parse_chunks(chunks: Iterable[bytes], name: str) -> list[ParsedLog]:
-    """Return the runs of a log from chunks of its bytes: faster than lines for long logs."""
+def parse_chunks(
+    chunks: Iterable[bytes],
+    name: str,
+    again: Callable[[], Iterable[bytes]] | None = None,
+    *,
+    as_read: bool = False,
+) -> list[ParsedLog]:
+    """Return the runs of a log from chunks of its bytes: faster than lines for long logs.
+
+    Args:
+        chunks: of the log, once.
+        name: of the log, for messages.
+        again: gives the chunks from the start, each time that it is called: what no reader knows is
+            then read by the form of its lines.
+        as_read: whether the user has confirmed what its form leaves in doubt.
+
+    Raises UnreadableError for a log without runs; FormError if it is in doubt.
+    """
     feeder = new_feeder()
     for block, whole in blocks_of(chunks):
         feeder.feed(block, whole=whole)
-    return parsed_logs(feeder, name)
+    try:
+        return parsed_logs(feeder, name)
+    except UnreadableError:
+        if again is None or PurePath(name).suffix in PROGRAMS:
+            raise
+        logs = asking.logs_by_form(lambda: lines(again()), name, as_read=as_read)
+        if not logs:
+            raise
+        return logs
 
 
 def new_feeder() -> LogFeeder:
@@ -105,7 +137,7 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         )
     without = "no supported training log in it"
     opening = "\n".join(feeder.opening)
-    if PurePath(name).suffix in (".py", ".sh"):  # whose lines may look like steps
+    if PurePath(name).suffix in PROGRAMS:
         why = "is a program, not a log"
         hint = "pass what it prints"
     elif feeder.opening[0] in CLOSED_BY and not feeder.document:

@@ -20,6 +20,7 @@ def add_mapping(parser: Parser) -> None:
     parser.option(
         "--pattern TEXT", "read any text log, e.g. 'step {step} .* {time}ms .* loss {loss}'"
     )
+    parser.option("--as-read", "confirm what is assumed of the lines of an unknown log")
 
 
 def add_log_values(parser: Parser, *, precision: bool = True) -> None:

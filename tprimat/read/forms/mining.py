@@ -113,6 +113,14 @@ class Form:
     example: tuple[int, str] = (0, "")
 
 
+    @property
+    def counter_label(self) -> str | None:
+        """What counts the steps, as the text calls it; None if the order of the lines does."""
+        if self.counter.startswith("#"):
+            return f"number {int(self.counter[1:]) + 1} of the line"
+        return f"“{self.counter}”" if self.counter else None
+
+
 @dataclasses.dataclass
 class _Count:
     """A number that may count the steps: its values, and of which rows."""

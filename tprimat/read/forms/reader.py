@@ -57,6 +57,22 @@ class Interpretation:
     doubts: tuple[Note, ...]
     lacks: Note | None
 
+    @property
+    def time_label(self) -> str | None:
+        """What the times of the steps come from, as the text calls it; None without times."""
+        return _time_label(self.form, self.timed)
+
+
+def _time_label(form: Form, found: Timed) -> str | None:
+    if found.kind == "stamp":
+        return "time stamps"
+    if found.kind == "seconds":
+        kinds = (meanings.TIME, meanings.INTERVAL)
+        return next((f"“{form.labels[kind]}”" for kind in kinds if form.labels.get(kind)), "printed times")
+    if found.kind:
+        return f"“{form.labels.get(found.kind) or found.kind}”"
+    return None
+
 
 class FormReader(StepReader):
     """A parsed_log.Reader of the lines of one form."""
@@ -262,6 +278,12 @@ class FormReader(StepReader):
             record.put("seconds", seconds)
             record.native.pop(PRINTED, None)
         self._put_utilization(records)
+        run.framework = "own"
+        run.log_format = "text (by its form)"
+        run.remarks.append(
+            Note("read-by-form", {"step": self.form.counter_label, "time": _time_label(self.form, found)})
+        )
+        run.timing = _timing(found)
         if found.contradiction is not None:
             run.unknown["step_times"] = found.contradiction
         for name, values in self._settings.items():
@@ -275,6 +297,18 @@ class FormReader(StepReader):
             for record, share in zip(records, shares, strict=True):
                 if share is not None:
                     record.native["mfu_percent"] = round(100 * share, 6)
+
+
+def _timing(found: Timed) -> Timing:
+    """Return the definition of a step time: as printed, or from one record to the next."""
+    if found.kind in ("stamp", "elapsed_seconds"):
+        return Timing(
+            kind="stamps",
+            clock="time stamps of the log" if found.kind == "stamp" else "time since the start",
+            covers="all between two records",
+            over_ranks="unknown",
+        )
+    return FormReader.timing
 
 
 def interpretations(lines: Callable[[], Iterable[Line]]) -> list[Interpretation]:
@@ -305,7 +339,7 @@ def _interpretation(log: ParsedLog, form: Form, found: Timed) -> Interpretation:
     if not form.counter:
         doubts.append(Note("form-order-assumed"))
     elif not form.is_stated:
-        doubts.append(Note("form-counter-assumed", {"label": form.counter}))
+        doubts.append(Note("form-counter-assumed", {"label": form.counter_label}))
     if log.steps < FEWEST:
         lacks = Note("form-lacks-records")
     elif form.counts_epochs:
