@@ -48,9 +48,6 @@ ROWS = {
                 "it prints a utilization of {percent:,.1f}%, which is impossible: its peak or its"
                 " count of FLOPs is wrong, so it isn't used"
             ),
-            "read-by-form": (
-                "read by the form of its lines[: steps by {step}][, their times by {time}]"
-            ),
             "form-would-read": (
                 "it would read {records:count record}, steps {first} to {last}[ by {step}]"
                 "[, {seconds:seconds} a step][ by {time}][, loss by “{loss}”]"
@@ -72,6 +69,11 @@ ROWS = {
             "form-stamps-vary": (
                 "the times between stamps vary by half and more: they are assumed to be those of"
                 " the steps"
+            ),
+            "form-few-records": "only {count:count time} between two records is known",
+            "form-average-assumed": (
+                "only means of step times are printed: each is assumed to be of the steps since the"
+                " line before"
             ),
             "form-printed-is-part": (
                 "the printed time is {share:.2g}× the time between two steps: it is assumed to be"
@@ -633,6 +635,9 @@ ROWS = {
     **rows_of(
         "info",
         {
+            "read-by-form": (
+                "read by the form of its lines[: steps by {step}][, their times by {time}]"
+            ),
             "steps-hold-other": (
                 "the time of {steps} includes {what}: it is no training step's, and excluded"
             ),

@@ -66,6 +66,7 @@ class Timed:
     Attributes:
         seconds: mean time of a step by record, s; None where it isn't known. Empty without any.
         kind: name of the value in a record that they come from; "" without times.
+        windows: by record, how many steps the time covers; empty if since the record before.
         is_certain: whether two clocks agree.
         doubts: what is assumed.
         contradiction: why there are no times though some are printed; None without one.
@@ -73,6 +74,7 @@ class Timed:
 
     seconds: Series = ()
     kind: str = ""
+    windows: Sequence[int] = ()
     is_certain: bool = False
     doubts: list[Note] = dataclasses.field(default_factory=list)
     contradiction: Note | None = None
@@ -80,23 +82,26 @@ class Timed:
 
 @dataclasses.dataclass(frozen=True)
 class _Clock:
-    """The mean time of a step since the record before, s, by record; and the resolution of the
-    times that these are differences of, s.
+    """The mean time of a step since the record before that has a time, s, by record; the steps that
+    it covers; and the resolution of the times that these are differences of, s.
     """
 
     kind: str
     seconds: Series
-    strides: Sequence[int]
+    windows: Sequence[int]
     resolution: float = 0.0
 
     def is_clear(self) -> bool:
-        """Return whether it has enough differences, and enough time passes on it."""
-        known = [seconds for seconds in self.seconds if seconds is not None]
-        return len(known) >= FEWEST and self.total() >= FAINT * self.resolution
+        """Return whether it has any differences, and enough time passes on it."""
+        return self.count() > 0 and self.total() >= FAINT * self.resolution
+
+    def count(self) -> int:
+        """Return the number of differences."""
+        return _known(self.seconds)
 
     def total(self) -> float:
         """Return the time that passes on it, s."""
-        pairs = zip(self.seconds, self.strides, strict=True)
+        pairs = zip(self.seconds, self.windows, strict=True)
         return math.fsum(seconds * stride for seconds, stride in pairs if seconds is not None)
 
     def quotient(self, other: Series) -> tuple[float, float]:
@@ -108,7 +113,7 @@ class _Clock:
         """
         pairs = []
         passed = []
-        for own, seconds, stride in zip(self.seconds, other, self.strides, strict=True):
+        for own, seconds, stride in zip(self.seconds, other, self.windows, strict=True):
             if own is not None and seconds is not None:
                 pairs.append((own * stride, seconds * stride))
                 passed.append(own * stride)
@@ -170,7 +175,7 @@ def timed(
             return Timed(contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)}))
         if quotient < PART and clock.kind in ("stamp", "elapsed_seconds"):
             doubt = Note("form-printed-is-part", {"share": round(quotient, 3)})
-            return Timed(clock.seconds, clock.kind, doubts=[doubt])
+            return Timed(clock.seconds, clock.kind, clock.windows, doubts=[doubt])
     doubts = []
     if not has_unit:
         doubts.append(Note("form-unit-assumed"))
@@ -191,7 +196,9 @@ def _without_printed(clear: Sequence[_Clock]) -> Timed:
     doubts = []
     if not is_certain and best.kind == "stamp" and _varies(best):
         doubts.append(Note("form-stamps-vary"))
-    return Timed(best.seconds, best.kind, is_certain=is_certain, doubts=doubts)
+    if best.count() < FEWEST and not is_certain:
+        doubts.append(Note("form-few-records", {"count": best.count()}))
+    return Timed(best.seconds, best.kind, best.windows, is_certain, doubts)
 
 
 def _varies(clock: _Clock) -> bool:
@@ -242,20 +249,41 @@ def _differences(
 ) -> Iterator[_Clock]:
     """Yield the clocks that are differences of times: since the start, and time stamps."""
 
-    def without_pauses(at: Series) -> Series:
-        seconds = _since_before(at, strides)
-        return [None if place in paused else each for place, each in enumerate(seconds)]
-
     elapsed = _column(records, "elapsed_seconds")
     known = [at for at in elapsed if at is not None]
     if len(known) > 1 and all(later >= at for at, later in itertools.pairwise(known)):
-        resolution = _resolution(known)
-        yield _Clock("elapsed_seconds", without_pauses(elapsed), strides, resolution)
+        seconds, windows = _between(elapsed, strides, paused)
+        yield _Clock("elapsed_seconds", seconds, windows, _resolution(known))
     stamps = [record.stamp for record in records]
-    if sum(stamp is not None for stamp in stamps) > FEWEST:
+    if sum(stamp is not None for stamp in stamps) > 1:
         at = [stamp.seconds if stamp else None for stamp in stamps]
-        resolution = max(stamp.resolution for stamp in stamps if stamp)
-        yield _Clock("stamp", without_pauses(at), strides, resolution)
+        seconds, windows = _between(at, strides, paused)
+        yield _Clock("stamp", seconds, windows, max(stamp.resolution for stamp in stamps if stamp))
+
+
+def _between(
+    at: Series, strides: Sequence[int], paused: Container[int]
+) -> tuple[Series, Sequence[int]]:
+    """Return the mean time of a step from one record to the next, and the steps that it covers.
+
+    Records of the same moment have none: the next one covers their steps, too. So has none that
+    something else lies before, such as an evaluation.
+    """
+    seconds: list[float | None] = []
+    windows = list(strides)
+    last: float | None = None
+    steps = 0
+    for place, (now, stride) in enumerate(zip(at, strides, strict=True)):
+        steps += stride
+        is_later = last is not None and now is not None and now > last and place not in paused
+        if is_later:
+            assert last is not None and now is not None
+            windows[place] = steps
+        seconds.append((now - last) / steps if is_later else None)  # type: ignore[operator]
+        if now is not None and now != last:
+            last = now
+            steps = 0
+    return seconds, windows
 
 
 def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Clock]:

@@ -330,28 +330,42 @@ def outline_of(outline: str) -> Outline:
         if before and before.place == place - 1 and _RELATED.fullmatch(ahead):
             fields[-1] = dataclasses.replace(before, total=place)
             continue
-        field = _field(place, ahead, behind, unit, factor)
-        # 0.512 (0.498): the second one is a mean.
-        if field.label or not place or not _AGAIN.fullmatch(ahead):
+        field = _field(place, ahead, behind, unit, factor, is_last=place == len(gaps) - 2)
+        # 0.512 (0.498): the second one is a mean. 4.37 (80.6 ms): it is something else.
+        is_mean = place and not field.label and _AGAIN.fullmatch(ahead)
+        is_other = before is not None and field.kind == meanings.TIME != before.kind
+        if not is_mean or is_other:
             fields.append(field)
     words = sum(len(_WORD.findall(gap)) for gap in gaps)
     is_evaluation = bool(_EVALUATES.search(gaps[0])) and not _TRAINS.search(outline)
     return Outline(tuple(fields), words, is_evaluation)
 
 
-def _field(place: int, ahead: str, behind: str, unit: Unit | None, factor: str) -> Field:
+def _label_behind(behind: str, *, is_last: bool) -> str:
+    """Return the label that stands behind its number, as in `10.5 loss, 18.70 s`; empty for the one
+    of the next number, as in `78) loss: 9.2`.
+    """
+    first, *others = _DELIMITER.split(behind.strip())
+    is_own = bool(others) or is_last
+    return label_of(first) if is_own and _WORD.search(first) else ""
+
+
+def _field(
+    place: int, ahead: str, behind: str, unit: Unit | None, factor: str, *, is_last: bool
+) -> Field:
     label = label_of(ahead)
     if not label and unit is None:
-        # 10.5 loss, 18.70 s: the label stands behind.
-        label = label_of(_DELIMITER.split(behind.strip(), maxsplit=1)[0])
-        label = label if _WORD.search(label) else ""
+        label = _label_behind(behind, is_last=is_last)
     meaning = meanings.meaning_of(label)
     kind = meaning.kind if meaning else None
     if unit is not None and unit.kind:
         if kind not in (meanings.EVALUATION, meanings.IGNORED, meanings.AVERAGED):
             kind = meanings.with_scope(unit.kind, label)
-    elif unit is not None and unit.is_time and not label:
-        kind = meanings.TIME
+    elif unit is not None and unit.is_time and kind is None:
+        # A time with an unknown label is one of a part: 490 ms of `Forward 490 ms`.
+        kind = meanings.IGNORED if label else meanings.TIME
+    elif kind == meanings.AVERAGED and meanings.is_mean_time(label):
+        kind = meanings.MEAN_TIME
     return Field(place, label, kind, unit or meanings.unit_in(label), factor)
 
 

@@ -113,6 +113,7 @@ MEANINGS = _rows(
         r" (?:\w+ )?(?:time|t|ms|s|duration|latency|took)?$",
         "common",
     ),
+    (IGNORED, r"\bepoch (?:time|duration|cost|took)\b|\btime (?:per|of|for) epoch\b", "common"),
     (
         INTERVAL,
         r"\b(?:interval|window|log|logging) (?:time|runtime|duration|seconds|elapsed)\b"
@@ -121,7 +122,7 @@ MEANINGS = _rows(
     ),
     (
         TIME,
-        rf"\b(?:{_STEP_WORD}|train|training) ?(?:time|timing|duration|latency|took|elapsed|dt|seconds|secs)\b"
+        rf"\b(?:{_STEP_WORD}|train|training) ?(?:time|timing|duration|latency|took|elapsed|cost|dt|seconds|secs)\b"
         rf"|\b(?:time|{_SECOND}|ms){_PER}{_STEP_WORD}\b|\btime {_STEP_WORD}\b|\b{_STEP_WORD} (?:ms|s)$",
         "common",
     ),
@@ -132,8 +133,8 @@ MEANINGS = _rows(
         "common",
     ),
     (TIME, r"\b(?:time|dt|took|duration|latency|delta|secs|seconds)(?: ?\(?(?:ms|s|sec|secs|seconds)\)?)?$", "common"),
-    ("aux_loss", r"\b(?:aux|balance|balancing|z|router|mtp|distill|kl|rl|pg|vf|policy|value|entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box|dfl|rpn|mask|obj|giou|l1|ctc|att|ins) loss\b|\bloss (?!value)\w+$", "common"),
-    ("loss", r"\bloss(?: value)?$|\bnll$|\bxent$|\bcross entropy$|\bce$", "common"),
+    ("aux_loss", r"\b[a-z]loss$|\b(?:g|d|generator|discriminator|aux|balance|balancing|z|router|mtp|distill|kl|rl|pg|vf|policy|value|entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box|dfl|rpn|mask|obj|giou|l1|ctc|att|ins) loss\b|\bloss (?!value|is)\w+$", "common"),
+    ("loss", r"\bloss(?: value| is)?$|\bnll$|\bxent$|\bcross entropy$|\bce$", "common"),
     (IGNORED, r"\b(?:acc|accuracy|ppl|perplexity|bpb|bpc|bits|entropy|kl|reward|score|top ?\d)\b", "common"),
     ("learning_rate", r"\b(?:lr|learning rate|lrs)\b", "common"),
     ("grad_norm", r"\bg(?:rad(?:ient)?)? ?norm\b|\bglobal norm\b|\bnorm$|\bgn(?:orm)?$", "common"),
@@ -164,6 +165,9 @@ MEANINGS = _rows(
     (STEP, r"\b(?:it|itr|batch|batch idx|i)$", "common"),
     (EPOCH, r"\b(?:epoch|epochs|ep)\b", "common"),
 )
+
+MEAN_TIME = "mean_seconds"
+"""A mean of the times of steps, over as many as the label doesn't say."""
 
 BAR = "bar"
 """The label of the count of a progress bar, which is a step if nothing else counts them."""
@@ -271,6 +275,15 @@ def is_of_step(label: str, unit: Unit | None) -> bool:
     if unit is not None and unit.kind == TIME:
         return True
     return _OF_STEP.search(normalized(label)) is not None
+
+
+_MEAN = re.compile(r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving)\b")
+
+
+def is_mean_time(label: str) -> bool:
+    """Return whether a label is that of a mean of step times, as `avg step time`."""
+    meaning = meaning_of(_MEAN.sub(" ", normalized(label)))
+    return meaning is not None and meaning.kind == TIME
 
 
 def unit_in(label: str) -> Unit | None:

@@ -21,17 +21,21 @@ MOST_ROWS = 50_000
 """Lines that are kept while the form is looked for."""
 
 OF_TRAINING = frozenset((
-    "loss", "learning_rate", "grad_norm", "aux_loss", meanings.TIME, meanings.INTERVAL, meanings.STEP_RATE,
+    "loss", "learning_rate", "grad_norm", "aux_loss", meanings.TIME, meanings.MEAN_TIME, meanings.INTERVAL,
+    meanings.STEP_RATE,
     "tokens_per_second", "tokens_per_second_per_gpu", "samples_per_second", "samples_per_second_per_gpu",
     "tflops_per_gpu", "mfu_percent",
 ))  # fmt: skip
 """Kinds of values of which a record has one."""
 
-PROOF = frozenset(("loss", "learning_rate", "grad_norm", "tflops_per_gpu", "mfu_percent"))
+PROOF = frozenset(("loss", "aux_loss", "learning_rate", "grad_norm", "tflops_per_gpu", "mfu_percent"))
 """Kinds that only a training prints; without one of them, other work may count its steps so."""
 
 FEWEST = 2
 """Records of a form at least: a line by itself shows no step."""
+
+FEWEST_IN_ORDER = 3
+"""Records at least if nothing counts them."""
 
 SHARE = 0.3
 """Share of the lines of a training that have a number at least if it counts the steps; of fewer, it
@@ -186,6 +190,8 @@ class Miner:
             epoch = _epoch(count, counts)
             closes = micro is not None and _closes(count, rows)
         main = _main(training, count)
+        if count is None and len(main) < FEWEST_IN_ORDER:
+            return None
         keys = _recurring(training, len(main))
         labels = _labels(main, keys)
         return Form(
@@ -235,6 +241,24 @@ def _counts(rows: Sequence[Row]) -> dict[str, _Count]:
     return {key: count for key, count in counts.items() if count.rises()}
 
 
+def _is_total(count: _Count, counts: Mapping[str, _Count]) -> bool:
+    """Return whether a number stands still while an epoch rises: it is how many steps an epoch
+    has.
+    """
+    for other in counts.values():
+        if other.field.kind == meanings.EPOCH:
+            epochs = dict(zip(other.rows, other.values, strict=True))
+            pairs = itertools.pairwise(zip(count.rows, count.values, strict=True))
+            standing = [
+                epochs.get(row, 0) > epochs.get(before, 0)
+                for (before, value), (row, later) in pairs
+                if later == value
+            ]
+            if len(standing) >= FEWEST and sum(standing) > len(standing) / 2:
+                return True
+    return False
+
+
 def _rank(field: Field) -> int:
     """Return how clearly a label says that it counts optimizer steps; 0 is the clearest."""
     words = set(meanings.normalized(field.label).split())
@@ -252,7 +276,7 @@ def _stated_counter(
     """
     found = []
     for count in counts.values():
-        if count.field.kind != meanings.STEP:
+        if count.field.kind != meanings.STEP or _is_total(count, counts):
             continue
         beside = sum(rows[index].is_training for index in count.rows)
         # A block's header has the step, and the lines below it the values.
@@ -325,7 +349,7 @@ def _epoch(count: _Count, counts: Mapping[str, _Count]) -> str | None:
             epochs = dict(zip(other.rows, other.values, strict=True))
             pairs = itertools.pairwise(zip(count.rows, count.values, strict=True))
             rising = [
-                epochs.get(row, 0) > epochs.get(before, 0)
+                epochs.get(row, 0) == epochs.get(before, 0) + 1
                 for (before, value), (row, later) in pairs
                 if later < value
             ]

@@ -35,7 +35,7 @@ STATED = ("num_gpus", "global_batch_size", "sequence_length")
 
 NOT_RECORDED = frozenset((
     meanings.IGNORED, meanings.EVALUATION, meanings.AVERAGED, meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH,
-    "memory", "aux_loss", *STATED, "micro_batch_size",
+    "memory", *STATED, "micro_batch_size",
 ))  # fmt: skip
 
 
@@ -96,6 +96,7 @@ class FormReader(StepReader):
         self._parts: list[float] = []
         self._count: int | None = None
         self._offset = self._epochs = 0
+        self._line = 0
         self._planned: int | None = None
         self._day = datetime.timedelta()
         self._last_stamp: Stamp | None = None
@@ -124,6 +125,7 @@ class FormReader(StepReader):
         return is_taken
 
     def _take_piece(self, piece: Piece, line: int) -> bool:
+        self._line = line
         counter = piece.outline.field(self.form.counter)
         values = self._values(piece)
         if counter is None and not values:
@@ -164,6 +166,8 @@ class FormReader(StepReader):
         step = int(value)
         if counter.total is not None:
             self._planned = whole(piece.printed[counter.total])
+            if self.form.epoch is None:
+                state(self.stated, "max_steps", self._planned, piece.text, self._line)
         if self.form.epoch is not None:
             step += self._offset
             if self._count is not None and step < self._count:
@@ -210,8 +214,8 @@ class FormReader(StepReader):
             value = value_of(field, piece.printed)
             if value is None:
                 continue
-            if kind == meanings.TIME:
-                kind = PRINTED
+            if kind in (meanings.TIME, meanings.MEAN_TIME):
+                kind = PRINTED if kind == meanings.TIME else kind
                 is_clock = ":" in piece.printed[field.place]
                 self._has_unit = self._has_unit and (field.unit is not None or is_clock)
                 self._is_of_step = meanings.is_of_step(field.label, field.unit)
@@ -269,6 +273,8 @@ class FormReader(StepReader):
             around,
             run.training.again,
         )
+        if all(PRINTED not in record.native for record in records):
+            self._use_means(records)
         found = timed(
             records, has_unit=self._has_unit, is_of_step=self._is_of_step, paused=places.keys()
         )
@@ -277,6 +283,8 @@ class FormReader(StepReader):
         for record, seconds in zip(records, found.seconds, strict=False):
             record.put("seconds", seconds)
             record.native.pop(PRINTED, None)
+        for record, window in zip(records, found.windows, strict=False):
+            record.window = window
         self._put_utilization(records)
         run.framework = "own"
         run.log_format = "text (by its form)"
@@ -289,6 +297,13 @@ class FormReader(StepReader):
         for name, values in self._settings.items():
             if len(values) == 1 and (size := whole(values.pop())):
                 state(run.stated, name, size, self.form.example[1], self.form.example[0])
+
+    def _use_means(self, records: Sequence[Record]) -> None:
+        """Take the means of step times for times, where no other ones are printed."""
+        for record in records:
+            mean = record.native.pop(meanings.MEAN_TIME, None)
+            if mean is not None:
+                record.native[PRINTED] = mean
 
     def _put_utilization(self, records: Sequence[Record]) -> None:
         """Set MFU in percent: 0.42 without a sign is 42%."""
