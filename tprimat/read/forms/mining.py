@@ -190,7 +190,7 @@ class Miner:
             epoch = _epoch(count, counts)
             closes = micro is not None and _closes(count, rows)
         main = _main(training, count)
-        if count is None and len(main) < FEWEST_IN_ORDER:
+        if count is None and not _is_list(main):
             return None
         keys = _recurring(training, len(main))
         labels = _labels(main, keys)
@@ -428,6 +428,18 @@ def _counts_epochs(counts: Mapping[str, _Count], records: int) -> bool:
     return any(
         count.field.kind == meanings.EPOCH and count.rises() + 1 >= STEADY * records
         for count in counts.values()
+    )
+
+
+def _is_list(main: Sequence[Row]) -> bool:
+    """Return whether lines that nothing counts are a list of records: enough of them, with few
+    words, and most of them with the same ones.
+    """
+    outlines = collections.Counter(row.piece.outline for row in main)
+    return (
+        len(main) >= FEWEST_IN_ORDER
+        and outlines.most_common(1)[0][1] >= STEADY * len(main)
+        and all(row.piece.outline.words <= TERSE * len(row.piece.printed) for row in main)
     )
 
 

@@ -27,6 +27,9 @@ from tprimat.read.parsing.text import NO_YEAR, Line, Stamp
 from tprimat.read.parsing.values import state, whole
 from tprimat.results.account import Timing
 
+FEWEST_UNASKED = 3
+"""Records of a training that is read without asking: a page may quote two lines."""
+
 LAGGING = 64
 """Steps by which one process lags behind another one that writes to the same text."""
 
@@ -355,6 +358,8 @@ def _interpretation(log: ParsedLog, form: Form, found: Timed) -> Interpretation:
         doubts.append(Note("form-order-assumed"))
     elif not form.is_stated:
         doubts.append(Note("form-counter-assumed", {"label": form.counter_label}))
+    if FEWEST <= log.steps < FEWEST_UNASKED:
+        doubts.append(Note("form-few-steps", {"count": log.steps}))
     if log.steps < FEWEST:
         lacks = Note("form-lacks-records")
     elif form.counts_epochs:
