@@ -16,6 +16,7 @@ from tprimat.notes import Note
 from tprimat.read.forms import meanings
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
 from tprimat.read.forms.fields import Field, Piece, Pieces, value_of
+from tprimat.read.forms.joining import joined
 from tprimat.read.forms.mining import FEWEST, Form, Miner
 from tprimat.read.parsing import placing
 from tprimat.read.parsing.events import Mark
@@ -335,13 +336,13 @@ def interpretations(lines: Callable[[], Iterable[Line]]) -> list[Interpretation]
     `lines` gives the lines from the start, each time that it is called.
     """
     miner = Miner()
-    for line in lines():
+    for line in joined(lines):
         miner.feed(line)
     form = miner.form()
     if form is None:
         return []
     reader = FormReader(form)
-    for line in lines():
+    for line in joined(lines):
         reader.feed(line)
     logs = reader.finish()
     return [
