@@ -20,7 +20,7 @@ from tprimat.log_import import load as loader
 from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
 from tprimat.log_import.loaded import Inputs
 from tprimat.log_import.unread import LOGS_UNREAD
-from tprimat.notes import LOST, NO_LOG, TWIN, Note, by_reason
+from tprimat.notes import ASKED, LOST, NO_LOG, TWIN, Note, by_reason
 from tprimat.notes.catalogue import safe_sentences, words
 from tprimat.store.history import TRIALS
 
@@ -79,7 +79,7 @@ def show_unread(notes: Sequence[Note]) -> None:
     """
     for note in by_reason(notes):
         kind = note.fields.get("kind")
-        if note.code in _UNREAD or kind in (TWIN, LOST):
+        if note.code in _UNREAD or kind in (TWIN, LOST, ASKED):
             (text,) = safe_sentences([note])
             console.error(f"{'warning' if kind == LOST else 'note'}: {text}")
 

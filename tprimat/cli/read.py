@@ -28,6 +28,7 @@ from tprimat.log_import.logs import under_names
 from tprimat.log_import.named import STANDARD_INPUT, named_files
 from tprimat.log_import.unread import NotRead
 from tprimat.read import mapped
+from tprimat.report import json_values
 from tprimat.results.result_file import Loaded
 from tprimat.store import store
 from tprimat.text import counted, plain, shortened
@@ -168,6 +169,11 @@ def _report(batch: LogImport) -> int:
     values = console.current().values
     values["passed_over"] = list(map(dataclasses.asdict, batch.skipped))
     values["errors"] = [": ".join(filter(None, error[:2])) for error in batch.errors]
+    if batch.asked:
+        values["asked"] = [
+            {"file": title, **json_values.note_values("notes", notes)}
+            for title, notes in batch.asked.items()
+        ]
     if batch.skipped:
         info(f"skipped: {counted(len(batch.skipped), 'file')}")
     for reason, paths in reasons.items():

@@ -14,8 +14,8 @@ from tprimat.errors import UnreadableError
 from tprimat.log_import import attempts
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.sources import PROCESS, LogSource, Outcome
-from tprimat.log_import.unread import NotRead, SkippedFile
-from tprimat.notes import TWIN
+from tprimat.log_import.unread import IS_ASKED, NotRead, SkippedFile
+from tprimat.notes import ASKED, TWIN, Note
 from tprimat.read import merge
 from tprimat.results.result_file import readable
 from tprimat.results.run import Run
@@ -61,6 +61,7 @@ class LogImport:
         self.results: list[ImportedResult] = []
         self.skipped: list[SkippedFile] = []
         self.errors: list[NotRead] = []
+        self.asked: dict[str, tuple[Note, ...]] = {}
         self._directory = directory
         self._label = label
         self._on_result = on_result
@@ -83,7 +84,10 @@ class LogImport:
             self.errors.append(outcome)
         else:
             reason = outcome.reason if title in outcome.place else outcome.problem
-            self.skipped.append(SkippedFile(title, reason))
+            kind = ASKED if outcome.asked else ""
+            self.skipped.append(SkippedFile(title, IS_ASKED if outcome.asked else reason, kind))
+        if outcome.asked:
+            self.asked[title] = outcome.asked
 
     def save(self) -> None:
         """Save the runs collected from one directory."""

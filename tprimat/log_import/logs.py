@@ -16,8 +16,8 @@ from tprimat.log_import.given import GivenValues
 from tprimat.log_import.inputs import Log
 from tprimat.log_import.loaded import Inputs, moved
 from tprimat.log_import.sources import LogSource
-from tprimat.log_import.unread import LOGS_UNREAD, NotRead, SkippedFile
-from tprimat.notes import DESCRIPTION, LOST, RESULT, Note, skipped
+from tprimat.log_import.unread import IS_ASKED, LOGS_UNREAD, NotRead, SkippedFile
+from tprimat.notes import ASKED, DESCRIPTION, LOST, RESULT, Note, skipped
 from tprimat.results.result_file import Loaded
 from tprimat.results.run import Run
 from tprimat.text import runnable
@@ -75,8 +75,7 @@ def load(
             error = UsageError(outcome.problem, hint=outcome.hint, heading=outcome.heading)
             inputs.errors.append(error)
         else:
-            kind = LOST if outcome.is_lost else ""
-            inputs.notes.append(skipped(outcome.place, outcome.reason, kind))
+            inputs.notes.append(_not_used(outcome))
     for runs in groups.values():
         merged = importer.merged(runs, left_out)
         runs_by_title: dict[str, list[Run]] = {}
@@ -87,6 +86,13 @@ def load(
             inputs.logs.add(title)
             inputs.files.append(inputs.hidden(Loaded(title, hashes[0] or "", tuple(log_runs))))
     inputs.notes += _notes_on(left_out)
+
+
+def _not_used(outcome: NotRead) -> Note:
+    """Return the note on a log in a directory that isn't read."""
+    if outcome.asked:
+        return skipped(outcome.place, IS_ASKED, ASKED)
+    return skipped(outcome.place, outcome.reason, LOST if outcome.is_lost else "")
 
 
 def _notes_on(files: Sequence[SkippedFile]) -> Iterator[Note]:

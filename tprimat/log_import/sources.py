@@ -356,7 +356,8 @@ def _not_read(error: TensorPrimatError, source: LogSource) -> NotRead:
         is_lost = error.is_lost
     if isinstance(error, FormError):
         problem = f"{place}: {sentence(error.notes)}"
-        return NotRead(problem, error.hint, error.heading, place, is_lost, error.is_asked)
+        asked = error.notes if error.is_asked else ()
+        return NotRead(problem, error.hint, error.heading, place, is_lost, asked)
     return NotRead(error.problem, error.hint, error.heading, place, is_lost)
 
 

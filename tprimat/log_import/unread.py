@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
+from tprimat.notes import Note
+
 
 @dataclasses.dataclass(frozen=True)
 class SkippedFile:
@@ -24,7 +26,7 @@ class NotRead(NamedTuple):
         heading: the section of docs/troubleshooting.md on the problem.
         place: the file; `problem` may begin with it.
         is_lost: whether the source is a log, although no run could be read from it.
-        is_asked: whether it would be read if the user confirms what is assumed.
+        asked: notes on what would be read, and what is assumed, if the user confirms it.
     """
 
     problem: str
@@ -32,13 +34,16 @@ class NotRead(NamedTuple):
     heading: str
     place: str
     is_lost: bool = False
-    is_asked: bool = False
+    asked: tuple[Note, ...] = ()
 
     @property
     def reason(self) -> str:
         """The problem without the name of the file at its beginning."""
         return self.problem.removeprefix(f"{self.place}: ")
 
+
+IS_ASKED = "its steps can be read with an assumption: tprimat read shows it, --as-read confirms it"
+"""Why a log in a directory isn't read without asking."""
 
 LOGS_UNREAD = "logs-unread"
 """The code of the note on skipped logs."""

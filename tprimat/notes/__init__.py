@@ -61,13 +61,14 @@ def with_texts(note: Note, change: Callable[[str], str]) -> Note:
 SKIPPED = "skipped"
 """The code of the note on a file that is not used."""
 
-LOST, NO_RESULT, NO_LOG, TWIN = "lost", "no-result", "no-log", "twin"
+LOST, NO_RESULT, NO_LOG, TWIN, ASKED = "lost", "no-result", "no-log", "twin", "asked"
 RESULT, DESCRIPTION = "result", "description"
 """Kinds of skipped files.
 
     LOST: a result or a log that can't be loaded
     NO_RESULT: not a result
     NO_LOG: not a log, judging by its name
+    ASKED: a log that is read once the user confirms what is assumed
     TWIN: another log of a training that is already counted
     RESULT: a result found where logs are read
     DESCRIPTION: a description of a system; it isn't skipped, but read together with that system's

@@ -73,7 +73,7 @@ MEANINGS = _rows(
     (
         IGNORED,
         r"\b(?:total|max|num|number of|planned) (?:train |training |optimization )?(?:steps|iters"
-        r"|iterations|updates|epochs|batches)\b",
+        r"|iterations|epochs|batches)\b|\b(?:total|max) (?:num )?updates\b",
         "common",
     ),
     ("num_gpus", r"\b(?:num|number of|world) ?(?:gpus|devices|size)\b|\bworld ?size\b", "common"),
@@ -221,6 +221,7 @@ UNITS = _units()
 _MULTIPLIERS = {"K": "1e3", "k": "1e3", "M": "1e6", "G": "1e9", "B": "1e9", "T": "1e12"}
 _MULTIPLIER = re.compile(rf"([KkMGBT])(?=\W|{_TOKENS}{_PER}|$)")
 _SCOPE = re.compile(_OF_DEVICE)
+_UNIT_OF_STEP = re.compile(rf"(us|ms|s|secs?){_PER}{_STEP_WORD}\b", re.IGNORECASE)
 _UNIT_OF_LABEL = re.compile(r"(?:^|[\s_(\[])\(?([^\W_]+)[)\]]*$")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 _APART = re.compile(r"[_\-.\s()\[\]#*'\"`]+")
@@ -287,8 +288,8 @@ def is_mean_time(label: str) -> bool:
 
 
 def unit_in(label: str) -> Unit | None:
-    """Return the unit of time at the end of a label, as in `elapsed (ms)` or `step_time_s`."""
-    match = _UNIT_OF_LABEL.search(label)
+    """Return the unit of time in a label, as in `elapsed (ms)`, `step_time_s` or `ms/batch`."""
+    match = _UNIT_OF_STEP.match(label.strip()) or _UNIT_OF_LABEL.search(label)
     if match is None:
         return None
     return next((unit for unit in UNITS if unit.is_time and unit.words.fullmatch(match[1])), None)

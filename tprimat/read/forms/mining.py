@@ -353,7 +353,7 @@ def _epoch(count: _Count, counts: Mapping[str, _Count]) -> str | None:
                 for (before, value), (row, later) in pairs
                 if later < value
             ]
-            if all(rising):
+            if sum(rising) >= STEADY * len(rising):
                 return key
     return None
 

@@ -295,6 +295,7 @@ class FormReader(StepReader):
         run.remarks.append(
             Note("read-by-form", {"step": self.form.counter_label, "time": _time_label(self.form, found)})
         )
+        run.remarks += _doubts(self.form, found, len(records))
         run.timing = _timing(found)
         if found.contradiction is not None:
             run.unknown["step_times"] = found.contradiction
@@ -346,25 +347,33 @@ def interpretations(lines: Callable[[], Iterable[Line]]) -> list[Interpretation]
         reader.feed(line)
     logs = reader.finish()
     return [
-        _interpretation(log, form, found) for log, found in zip(logs, reader.timed, strict=True)
+        Interpretation(log, form, found, tuple(_doubts(form, found, log.steps)), _lacks(form, found, log.steps))
+        for log, found in zip(logs, reader.timed, strict=True)
     ]
 
 
-def _interpretation(log: ParsedLog, form: Form, found: Timed) -> Interpretation:
+def _doubts(form: Form, found: Timed, records: int) -> list[Note]:
+    """Return what is assumed of a training."""
     doubts = list(found.doubts)
-    lacks = found.contradiction
     if form.epoch is not None and not form.has_total:
         doubts.append(Note("form-epoch-assumed"))
     if not form.counter:
         doubts.append(Note("form-order-assumed"))
     elif not form.is_stated:
         doubts.append(Note("form-counter-assumed", {"label": form.counter_label}))
-    if FEWEST <= log.steps < FEWEST_UNASKED:
-        doubts.append(Note("form-few-steps", {"count": log.steps}))
-    if log.steps < FEWEST:
-        lacks = Note("form-lacks-records")
-    elif form.counts_epochs:
-        lacks = Note("form-counts-epochs")
-    elif not found.kind and not form.has_rates:
-        lacks = lacks or Note("form-lacks-time")
-    return Interpretation(log, form, found, tuple(doubts), lacks)
+    if FEWEST <= records < FEWEST_UNASKED:
+        doubts.append(Note("form-few-steps", {"count": records}))
+    return doubts
+
+
+def _lacks(form: Form, found: Timed, records: int) -> Note | None:
+    """Return why a training can't be read; None if it can."""
+    if records < FEWEST:
+        return Note("form-lacks-records")
+    if form.counts_epochs:
+        return Note("form-counts-epochs")
+    if found.contradiction is not None:
+        return found.contradiction
+    if not found.kind and not form.has_rates:
+        return Note("form-lacks-time")
+    return None
