@@ -13,8 +13,8 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 
-from tprimat.read.forms import meanings
-from tprimat.read.forms.meanings import Unit
+from tprimat.catalog import meanings
+from tprimat.catalog.meanings import Unit
 from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
 from tprimat.read.parsing.values import number, times
 

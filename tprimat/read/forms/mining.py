@@ -13,7 +13,7 @@ import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
-from tprimat.read.forms import meanings
+from tprimat.catalog import meanings
 from tprimat.read.forms.fields import Field, Piece, Pieces, value_of
 from tprimat.read.parsing.text import Line
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tprimat.notes import Note
-from tprimat.read.forms import meanings
+from tprimat.catalog import meanings
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
 from tprimat.read.forms.fields import Field, Piece, Pieces, value_of
 from tprimat.read.forms.joining import joined
