@@ -132,7 +132,7 @@ MEANINGS = _rows(
         r"|runtime|training time|train time|cumulative time|uptime)\b",
         "common",
     ),
-    (TIME, r"\b(?:time|dt|took|duration|latency|delta|secs|seconds)(?: ?\(?(?:ms|s|sec|secs|seconds)\)?)?$", "common"),
+    (TIME, r"\b(?:batch|step|iter) t$|\b(?:time|dt|took|duration|latency|delta|secs|seconds)(?: ?\(?(?:ms|s|sec|secs|seconds)\)?)?$", "common"),
     ("aux_loss", r"\b[a-z]loss$|\b(?:g|d|generator|discriminator|aux|balance|balancing|z|router|mtp|distill|kl|rl|pg|vf|policy|value|entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box|dfl|rpn|mask|obj|giou|l1|ctc|att|ins) loss\b|\bloss (?!value|is)\w+$", "common"),
     ("loss", r"\bloss(?: value| is)?$|\bnll$|\bxent$|\bcross entropy$|\bce$", "common"),
     (IGNORED, r"\b(?:acc|accuracy|ppl|perplexity|bpb|bpc|bits|entropy|kl|reward|score|top ?\d)\b", "common"),
@@ -163,6 +163,7 @@ MEANINGS = _rows(
     (STEP, r"\b(?:step|iter|iteration|batch)s? train$", "mmengine"),
     (MICRO_STEP, r"\bmicro ?(?:step|batch)$", "common"),
     (STEP, r"\b(?:it|itr|batch|batch idx|i)$", "common"),
+    (STEP, r"^bar$", "tqdm"),
     (EPOCH, r"\b(?:epoch|epochs|ep)\b", "common"),
 )
 

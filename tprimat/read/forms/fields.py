@@ -75,7 +75,7 @@ _RELATED = re.compile(r"\s*(?:/|of|out of)\s*")
 _AGAIN = re.compile(r"\S{0,12}?\s?\(\s*")
 _EVALUATES = re.compile(r"\b(?:val|valid|validation|validating|eval|evaluation|evaluating|test)\b", re.I)
 _TRAINS = re.compile(r"\btrain(?:ing|ed)?\b|(?<![A-Za-z])train_", re.I)
-_WORD = re.compile(r"[A-Za-z]{2,}")
+_WORD = re.compile(r"[A-Za-z]\w+")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -77,6 +77,12 @@ class Row:
         return not outline.is_evaluation and not OF_TRAINING.isdisjoint(outline.kinds)
 
 
+    @property
+    def is_terse(self) -> bool:
+        """Whether it is no prose."""
+        return self.piece.outline.words <= TERSE * len(self.piece.printed)
+
+
 @dataclasses.dataclass(frozen=True)
 class Form:
     """The form of the lines of a training.
@@ -176,6 +182,8 @@ class Miner:
         is_mixed = len(training) < FEWEST
         if is_mixed:
             training = [row for row in rows if row.is_training]
+        if len(training) < SHORT:
+            training = [row for row in training if row.is_terse]
         if len(training) < FEWEST:
             return None
         counts = _counts(rows)
@@ -376,10 +384,6 @@ def _is_of_training(training: Sequence[Row], count: _Count | None) -> bool:
     with_proof = sum(not PROOF.isdisjoint(row.piece.outline.kinds) for row in training)
     if with_proof < min(FEWEST, len(training)):
         return count is not None and any(row.piece.says_training for row in training)
-    if len(training) < SHORT:
-        return all(
-            row.piece.outline.words <= TERSE * len(row.piece.printed) for row in training
-        )
     return True
 
 
@@ -439,7 +443,7 @@ def _is_list(main: Sequence[Row]) -> bool:
     return (
         len(main) >= FEWEST_IN_ORDER
         and outlines.most_common(1)[0][1] >= STEADY * len(main)
-        and all(row.piece.outline.words <= TERSE * len(row.piece.printed) for row in main)
+        and all(row.is_terse for row in main)
     )
 
 
