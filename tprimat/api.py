@@ -272,6 +272,7 @@ def read_log(
     columns: Mapping[str, str] | None = None,
     pattern: str | None = None,
     model_shape: StrPath | None = None,
+    as_read: bool = False,
 ) -> Results:
     """Read logs, with values for what they leave open. Nothing is written.
 
@@ -291,9 +292,11 @@ def read_log(
             --model-shape`.
         pattern: of a text log's lines, as "step {step} .* {time}ms .* loss {loss}"; see `read
             --pattern`.
+        as_read: whether to read a log of no known format also if something is assumed of its lines,
+            such as the unit of a time. The assumptions are among the warnings of its runs.
 
     Raises UnreadableError and UsageError as load() does, and UsageError for a value that
-    contradicts a log.
+    contradicts a log, or for what is assumed of a log, without `as_read`.
     """
     for name, value in (
         ("num_gpus", num_gpus), ("global_batch_size", global_batch_size), ("sequence_length", sequence_length)
@@ -308,7 +311,9 @@ def read_log(
     named = mapped.given(pairs, pattern)
     _check_precision(precision)
     sizes = (num_gpus, global_batch_size, sequence_length)
-    given = GivenValues(model_name, *sizes, label, override, named, gpu=gpu, precision=precision)
+    given = GivenValues(
+        model_name, *sizes, label, override, named, gpu=gpu, precision=precision, as_read=as_read
+    )
     if model_shape is not None:
         given = dataclasses.replace(given, model_shape=shapes.of_file(os.fspath(model_shape)))
     return _loaded(paths, given)

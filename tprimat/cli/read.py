@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tprimat import console
 from tprimat.catalog import models
-from tprimat.cli import _comparing, _imported
+from tprimat.cli import _comparing, _form, _imported
 from tprimat.cli._arguments import prints_outcome
 from tprimat.console import Verbosity, info
 from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, UsageError
@@ -47,6 +47,8 @@ def main(arguments: argparse.Namespace) -> int:
     """Read logs and write their results. If a log can't be read, the others are read all the
     same.
     """
+    if arguments.explain:
+        return _form.explain(named_files(arguments.paths))
     bundle.check(arguments.bundle)
     there = []
     if not arguments.paths:

@@ -31,7 +31,9 @@ def main(arguments: argparse.Namespace) -> int:
     """Follow a training until it ends, a condition is met, or Ctrl-C is pressed."""
     given = _comparing.given_values(arguments)
     named = mapped.given(arguments.columns, arguments.pattern)
-    logs = GrowingLogs(arguments.log, dataclasses.replace(given, columns=named))
+    # What is assumed of a log's lines is shown as such; nothing is saved.
+    given = dataclasses.replace(given, columns=named, as_read=True)
+    logs = GrowingLogs(arguments.log, given)
     hint = "pass results or a log"
     if arguments.baseline:
         baseline = _comparing.load([arguments.baseline], hint, "--baseline", given).files

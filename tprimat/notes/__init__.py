@@ -102,6 +102,28 @@ def by_reason(notes: Iterable[Note]) -> list[Note]:
     return [*together, *others]
 
 
+ASSUMED = frozenset(
+    {
+        "form-average-assumed",
+        "form-counter-assumed",
+        "form-epoch-assumed",
+        "form-few-records",
+        "form-few-steps",
+        "form-interval-assumed",
+        "form-order-assumed",
+        "form-printed-is-part",
+        "form-stamps-vary",
+        "form-unit-assumed",
+    }
+)
+"""Codes of notes on what is assumed of the lines of a log that no reader knows."""
+
+
+def assumed(notes: Iterable[Note]) -> list[Note]:
+    """Return the notes on what is assumed of a log."""
+    return [note for note in notes if note.code in ASSUMED]
+
+
 OBSERVED = frozenset(
     {
         "allocation-retries",

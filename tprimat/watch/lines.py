@@ -9,6 +9,8 @@ from tprimat import units
 from tprimat.analysis.intervals import level
 from tprimat.analysis.run_account import PERCENTILES, account_of, percentiles
 from tprimat.checks.endings import how_ended
+from tprimat.notes import assumed
+from tprimat.notes.catalogue import sentence
 from tprimat.read.parsing import timeline
 from tprimat.results.fields import JsonObject
 from tprimat.text import counted, plain, shortened
@@ -50,6 +52,7 @@ def screen(
     rows += [("speed", text) for text in changes(state)[-MOST_CHANGES:]]
     rows.append(("baseline", against_baseline(state)))
     rows += [("caveat", text) for text in state.caveats[:MOST_CAVEATS]]
+    rows.append(("assumed", sentence(assumed(run.notes))))
     rows += [("ranks", _ranks(state)), ("error", state.cause or "")]
     if quiet_s is not None:
         rows.append(("last step", f"{units.duration(quiet_s)} ago"))
@@ -91,6 +94,7 @@ def values(state: State) -> JsonObject:
         "within_run_interval": state.half_width,
         "time_left_seconds": state.time_left_s,
         "ratio_to_baseline": ratio and ratio.value,
+        "assumed": [note.code for note in assumed(state.run.notes)],
         "status": state.run.status,
         "ending": how_ended(state.run).kind,
     }

@@ -32,6 +32,7 @@ def parser() -> Parser:
     parser.option("--label NAME", "name this configuration; becomes part of file names")
     add_bundle(parser, "bundle results, logs and environment into one archive")
     add_mapping(parser)
+    parser.option("--explain", "show how the lines of an unknown log are read, and save nothing")
     parser.option("--jobs N", "read N files in parallel (default: one per CPU)", type=at_least(1))
     add_log_values(parser)
     parser.add_output_options(

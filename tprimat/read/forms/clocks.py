@@ -69,6 +69,7 @@ class Timed:
         windows: by record, how many steps the time covers; empty if since the record before.
         is_certain: whether two clocks agree.
         doubts: what is assumed.
+        quotients: of the times and those by each clock, by its kind.
         contradiction: why there are no times though some are printed; None without one.
     """
 
@@ -77,6 +78,7 @@ class Timed:
     windows: Sequence[int] = ()
     is_certain: bool = False
     doubts: list[Note] = dataclasses.field(default_factory=list)
+    quotients: dict[str, float] = dataclasses.field(default_factory=dict)
     contradiction: Note | None = None
 
 
@@ -139,7 +141,7 @@ def timed(
     is_of_step: bool,
     paused: Container[int] = frozenset(),
 ) -> Timed:
-    """Return the times of the steps of a training's records, in their order.
+    """Return the times of the steps of a training's records, in their order, by all clocks.
 
     Args:
         records: with the printed values of the kinds in `meanings`.
@@ -150,6 +152,20 @@ def timed(
     strides = _strides(records)
     clocks = [*_differences(records, strides, paused), *_by_rates(records, strides)]
     clear = [clock for clock in clocks if clock.is_clear()]
+    found = _by_clocks(records, strides, clear, has_unit=has_unit, is_of_step=is_of_step)
+    for clock in clear if found.seconds else ():
+        found.quotients[clock.kind] = clock.quotient(found.seconds)[0]
+    return found
+
+
+def _by_clocks(
+    records: Sequence[Record],
+    strides: Sequence[int],
+    clear: Sequence[_Clock],
+    *,
+    has_unit: bool,
+    is_of_step: bool,
+) -> Timed:
     printed = _column(records, PRINTED)
     interval = _column(records, "interval_seconds")
     if _known(printed) < _known(interval):

@@ -1,0 +1,90 @@
+"""What made each number of a text that is read by its form: for `tprimat read --explain`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+from tprimat.catalog import meanings
+from tprimat.notes import Note
+from tprimat.read.forms.fields import Field, Pieces
+from tprimat.read.forms.reader import Interpretation, interpretations
+from tprimat.read.parsing.text import Line
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """A number of the line that is shown of a form.
+
+    Attributes:
+        printed: with its unit.
+        label: as printed; empty without one.
+        kind: what it means, as a name of the result; empty if nothing says so.
+        by: the words of its label or unit that say so; empty without any.
+    """
+
+    printed: str
+    label: str
+    kind: str
+    by: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """How one training is read.
+
+    Attributes:
+        line: number of the line that is shown.
+        text: the line, without time stamps.
+        numbers: in it.
+        counter: what counts the steps.
+        time: what the times of the steps come from; None without times.
+        quotients: of these times and those by each clock.
+        notes: what is assumed, and why it isn't read.
+    """
+
+    line: int
+    text: str
+    numbers: tuple[Number, ...]
+    counter: str | None
+    time: str | None
+    quotients: dict[str, float]
+    notes: tuple[Note, ...]
+
+
+def explanations(lines: Callable[[], Iterable[Line]]) -> list[Explanation]:
+    """Return how each training of a text is read by the form of its lines; none if no form recurs.
+
+    `lines` gives the lines from the start, each time that it is called.
+    """
+    return [_explained(found) for found in interpretations(lines)]
+
+
+def _explained(found: Interpretation) -> Explanation:
+    line, text = found.form.example
+    numbers = []
+    for piece in Pieces().of(text):
+        for field in piece.outline.fields:
+            numbers.append(_number(field, piece.printed[field.place], found.form.counter))
+    notes = (*found.doubts, *filter(None, [found.lacks]))
+    return Explanation(
+        line,
+        text,
+        tuple(numbers),
+        found.form.counter_label,
+        found.time_label,
+        found.timed.quotients,
+        notes,
+    )
+
+
+def _number(field: Field, printed: str, counter: str) -> Number:
+    meaning = meanings.meaning_of(field.label)
+    by = ""
+    if meaning is not None and (match := meaning.words.search(meanings.normalized(field.label))):
+        by = match[0]
+    kind = "step" if field.key == counter else field.kind or ""
+    unit = ""
+    if field.unit is not None or field.factor != "1":
+        unit = f" × {field.factor}" if field.unit is None else f" × {field.unit.factor}"
+    return Number(f"{printed}{unit}", field.label, kind, by)
