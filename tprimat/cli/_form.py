@@ -41,10 +41,11 @@ def explain(paths: Sequence[str]) -> int:
 
 def _show(path: str, found: Explanation) -> None:
     info(f"{plain(path)}, line {found.line}: {shortened(plain(found.text.strip()), 78)}")
-    rows = [("number", "label", "means", "by")]
+    rows = [("number", "value", "label", "means", "by")]
     for number in found.numbers:
         by = shortened(number.by, WIDEST)
-        rows.append((number.printed, plain(number.label, 30), number.kind or "–", by))
+        value = "" if number.value is None else f"{number.value:g}"
+        rows.append((number.printed, value, plain(number.label, 30), number.kind or "–", by))
     for line in console.table(rows):
         info(f"  {line}")
     info(f"  steps by {found.counter or 'the order of the lines'}")
@@ -58,7 +59,7 @@ def _show(path: str, found: Explanation) -> None:
 def _values(path: str, found: Explanation) -> JsonObject:
     numbers = []
     for number in found.numbers:
-        names = ("printed", "label", "kind", "by")
+        names = ("printed", "value", "label", "kind", "by")
         numbers.append({name: getattr(number, name) for name in names})
     return {
         "file": path,

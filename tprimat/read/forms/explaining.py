@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from tprimat.catalog import meanings
 from tprimat.notes import Note
-from tprimat.read.forms.fields import Field, Pieces
+from tprimat.read.forms.fields import Field, Pieces, value_of
 from tprimat.read.forms.reader import Interpretation, interpretations
 from tprimat.read.parsing.text import Line
 
@@ -17,13 +17,15 @@ class Number:
     """A number of the line that is shown of a form.
 
     Attributes:
-        printed: with its unit.
+        printed: as the line has it, without its unit.
+        value: in the unit of a result, s for times; None if it is no number.
         label: as printed; empty without one.
         kind: what it means, as a name of the result; empty if nothing says so.
         by: the words of its label or unit that say so; empty without any.
     """
 
     printed: str
+    value: float | None
     label: str
     kind: str
     by: str
@@ -65,7 +67,7 @@ def _explained(found: Interpretation) -> Explanation:
     numbers = []
     for piece in Pieces().of(text):
         for field in piece.outline.fields:
-            numbers.append(_number(field, piece.printed[field.place], found.form.counter))
+            numbers.append(_number(field, piece.printed, found.form.counter))
     notes = (*found.doubts, *filter(None, [found.lacks]))
     return Explanation(
         line,
@@ -78,13 +80,10 @@ def _explained(found: Interpretation) -> Explanation:
     )
 
 
-def _number(field: Field, printed: str, counter: str) -> Number:
+def _number(field: Field, printed: tuple[str, ...], counter: str) -> Number:
     meaning = meanings.meaning_of(field.label)
     by = ""
     if meaning is not None and (match := meaning.words.search(meanings.normalized(field.label))):
         by = match[0]
     kind = "step" if field.key == counter else field.kind or ""
-    unit = ""
-    if field.unit is not None or field.factor != "1":
-        unit = f" × {field.factor}" if field.unit is None else f" × {field.unit.factor}"
-    return Number(f"{printed}{unit}", field.label, kind, by)
+    return Number(printed[field.place], value_of(field, printed), field.label, kind, by)
