@@ -17,7 +17,7 @@ from tprimat.catalog import meanings
 from tprimat.read.forms.fields import Field, Piece, Pieces, value_of
 from tprimat.read.parsing.text import Line
 
-MOST_ROWS = 50_000
+MOST_ROWS = 10_000
 """Lines that are kept while the form is looked for."""
 
 OF_TRAINING = frozenset((
