@@ -12,17 +12,36 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tprimat.errors import UsageError
+from tprimat.notes import Note
 from tprimat.read.parsing.events import STAMPED_WITHIN
-from tprimat.read.parsing.failures import FailureReasons
+from tprimat.read.parsing.grouping import number_ranks, optimizer_steps, set_interval_times
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
-from tprimat.read.parsing.records import LoggedTraining, Record, set_times
+from tprimat.read.parsing.printed import (
+    DURATIONS,
+    NUMBER,
+    PER_SECOND,
+    PERCENT,
+    RATES,
+    Printed,
+    pattern_of,
+    printed,
+    unit_beside,
+)
+from tprimat.read.parsing.records import (
+    LogContext,
+    LoggedTraining,
+    Record,
+    set_times,
+    set_windows,
+)
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
-from tprimat.read.parsing.text import Stamp, first_stamp, lines
-from tprimat.read.parsing.values import flat, json_object, whole
+from tprimat.read.parsing.step_lines import LEAST_DIGITS, StepReader
+from tprimat.read.parsing.text import Line, first_stamp, lines
+from tprimat.read.parsing.values import count, flat, json_object, state, times, whole, whole_ratio
 from tprimat.results.account import Timing
-from tprimat.results.outcome import Cause, ending_of, outcome_of
+from tprimat.results.outcome import ending_of, outcome_of
 from tprimat.text import plain
 
 ColumnNames = Mapping[str, str]
@@ -30,17 +49,26 @@ ColumnNames = Mapping[str, str]
 
 VALUES = {
     "step": "",
+    "micro_step": "",
     "time": "seconds",
-    "time_ms": "milliseconds",
+    "time_ms": "seconds",
+    "interval": "interval_seconds",
     "elapsed": "elapsed_seconds",
     "loss": "loss",
     "lr": "learning_rate",
     "grad_norm": "grad_norm",
+    "steps_per_second": "steps_per_second",
+    "samples_per_second": "samples_per_second",
     "tokens_per_second": "tokens_per_second",
     "tokens_per_second_per_gpu": "tokens_per_second_per_gpu",
+    "tflops_per_gpu": "tflops_per_gpu",
+    "mfu": "mfu_percent",
+    "batch": "samples_per_step",
+    "tokens": "tokens_per_step",
 }
-"""What a column can be, and its name in a record: `time` of a step in s, `elapsed` since the start
-in s.
+"""What a column can be, and its name in a record: `micro_step` counts micro-batches, `time` is that
+of a step, `interval` that of all steps since the record before, `elapsed` that since the start, in
+s.
 """
 
 TIMING = Timing(
@@ -52,19 +80,15 @@ TIMING = Timing(
 LONGEST = 2_000
 """Characters of a line in which a pattern is looked for."""
 
-_NUMBER = r"([-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?|nan|inf))(?!\.?\d)"
-_FIELD = re.compile(r"\{([^{}]*)\}(?=(\s*m(?:s|secs?|illi\w*)\b)?)", re.IGNORECASE)
-_IN_MS = re.compile(r"[(\[_]ms\W*\Z", re.IGNORECASE)
+_FIELD = re.compile(r"\{([^{}]*)\}")
 _GAP = re.compile(r"(?:\\s\+)?\\\.\\\*(?:\\s\+)?")
+_SCALE = re.compile(r"\A[kKMGB](?![A-Za-z])")
 
 
 class LinePattern(dict[str, str]):
     """The columns of text lines, each with its own name, and a regular expression for each piece
     between two .*
     """
-
-    stamp: Stamp | None = None
-    """Of the last line that rows() yielded."""
 
     def __init__(self, text: str) -> None:
         """Parse a text such as 'step {step} .* {time}ms': there, and after (ms), the time is in
@@ -74,49 +98,49 @@ class LinePattern(dict[str, str]):
 
         Raises UsageError for another text.
         """
-        fields = (
-            (field[1], field[2] or _IN_MS.search(text[: field.start()]))
-            for field in _FIELD.finditer(text)
-        )
-        names = ["time_ms" if name == "time" and unit else name for name, unit in fields]
+        first, *parts = _FIELD.split(text.strip())
+        names = parts[::2]
         _check("--pattern", names, "{step} and another value, such as 'step {step} .* loss {loss}'")
         super().__init__(zip(names, names, strict=True))
         self.text = text
-        literals = (
-            r"\s+".join(map(re.escape, re.split(r"\s+", piece)))
-            for piece in _FIELD.split(text.strip())[::3]
-        )
-        pieces = _GAP.split(_NUMBER.join(literals).replace(f"{_NUMBER}ms", rf"{_NUMBER}\s*ms"))
+        self.units = dict[str, str]()
+        expression = _literal(first)
+        before = first
+        for name, behind in zip(names, parts[1::2], strict=True):
+            self.units[name] = unit_beside(name, before, behind)
+            before = behind
+            # The K of {tokens_per_second}K belongs to the number.
+            behind = behind if name == "step" else _SCALE.sub("", behind)
+            gap = r"\s*" if name in DURATIONS and behind[:2].lower() == "ms" else ""
+            expression += f"{pattern_of(name)}{gap}{_literal(behind)}"
+        pieces = _GAP.split(expression)
         # A number at the start of a piece isn't the end of a longer one, or of a name.
-        begins = (r"(?<![\w.,])" if piece.startswith(_NUMBER) else "" for piece in pieces)
+        begins = (r"(?<![\w.,])" if piece.startswith("(") else "" for piece in pieces)
         self._pieces = [
             re.compile(begin + piece, re.IGNORECASE)
             for begin, piece in zip(begins, pieces, strict=True)
         ]
 
-    def rows(self, part: InputFile) -> Iterator[tuple[int, Mapping[str, str]]]:
-        """Yield the values of the lines that have all of them, with their line; what others tell is
-        in `causes`.
-        """
-        self.causes = FailureReasons()
-        for line in lines(iter(lambda: part.stream.read(1 << 16), b"")):
-            values = list[str]()
-            end = 0
-            text = line.text[:LONGEST]
-            for piece in self._pieces:
-                # Each piece is looked for after the one before it, once: the time stays linear in
-                # the line's length.
-                if (match := piece.search(text, end)) is None:
-                    self.causes.feed(line.number, text)
-                    break
-                values = [*values, *match.groups()]
-                end = match.end()
-            else:
-                # A file that ends within a number has a part of it.
-                if line.whole or end < len(text):
-                    self.causes = FailureReasons()
-                    self.stamp = first_stamp(text[:STAMPED_WITHIN])
-                    yield line.number, dict(zip(self, values, strict=True))
+    def cells(self, text: str) -> dict[str, str] | None:
+        """Return the values of a line that has all of them; None for another one."""
+        values = list[str]()
+        end = 0
+        text = text[:LONGEST]
+        for piece in self._pieces:
+            # Each piece is looked for after the one before it, once: the time stays linear in the
+            # line's length.
+            if (match := piece.search(text, end)) is None:
+                return None
+            values += match.groups()
+            end = match.end()
+        if end == LONGEST:
+            # A number that ends there may go on.
+            return None
+        return dict(zip(self, values, strict=True))
+
+
+def _literal(text: str) -> str:
+    return r"\s+".join(map(re.escape, re.split(r"\s+", text)))
 
 
 _RATE = r"tok(?:en)?s?(?:/s(?:ec)?|[ _]per[ _]sec(?:ond)?)\b(?![/_]|[ ]per\b)"
@@ -125,8 +149,8 @@ _LABELS = re.compile(
     r" _])?loss)|(?P<lr>lr|learning[ _]rate)"
     r"|(?P<grad_norm>grad[ _]norm)|(?P<time>(?:(?:step|iter(?:ation)?)[ _])?time|dt|took)"
     rf"|(?P<tokens_per_second>{_RATE}))(?P<gap> ?[:=]? ?)"
-    rf"{_NUMBER}(?P<unit> ?(?:ms|s)\b)?|(?<![\w.,]){_NUMBER}(?P<rate> ?{_RATE})"
-    rf"|(?:(?<=[\d|,;)\]] )|(?<=\dms )){_NUMBER}(?P<bare> ?(?:ms|m?s/(?:step|it(?:er)?))\b(?!/))",
+    rf"({NUMBER})(?!\.?\d)(?P<unit> ?(?:ms|s)\b)?|(?<![\w.,])({NUMBER})(?!\.?\d)(?P<rate> ?{_RATE})"
+    rf"|(?:(?<=[\d|,;)\]] )|(?<=\dms ))({NUMBER})(?!\.?\d)(?P<bare> ?(?:ms|m?s/(?:step|it(?:er)?))\b(?!/))",
     re.IGNORECASE,
 )
 
@@ -196,16 +220,16 @@ def stated(named: ColumnNames | None) -> dict[str, bool | int | str]:
 
 
 def _check(option: str, values: Sequence[str], needed: str) -> None:
-    """Raise UsageError for unknown or repeated values, and where the step or any other value is
-    missing.
-    """
+    """Raise UsageError for unknown or repeated values, and where any but the step is missing."""
     for value in values:
         if value not in VALUES:
             raise _wrong(f"{option}: unknown value {value!r}")
         if values.count(value) > 1:
             raise _wrong(f"{option}: {value} occurs twice")
-    if "step" not in values or len(values) < 2:
+    if not {*values} - {"step", "micro_step"}:
         raise _wrong(f"{option} needs {needed}")
+    if "micro_step" in values and "step" not in values:
+        raise _wrong(f"{option}: micro_step needs step, of which it counts the micro-batches")
 
 
 def _wrong(problem: str) -> UsageError:
@@ -224,35 +248,206 @@ def _read(part: InputFile, named: ColumnNames) -> list[ParsedLog]:
 
     Raises ValueError if it lacks a column, or has no row with a step.
     """
-    sorter = RecordSequencer()
-    for line, row in (
-        named.rows(part) if isinstance(named, LinePattern) else _rows(part, named.values())
-    ):
-        step = whole(row[named["step"]])
-        if step is None:
-            continue
-        record = Record(step, line, window=1, stamp=getattr(named, "stamp", None))
-        for value, column in named.items():
-            if VALUES[value]:
-                record.put(VALUES[value], row[column])
-        sorter.take(record)
-    trainings = sorter.finish()
+    found = _Found(named)
+    rest = LogContext()
+    if isinstance(named, LinePattern):
+        reader = _LineReader(named, found)
+        for line in lines(iter(lambda: part.stream.read(1 << 16), b"")):
+            reader.feed(line)
+        rest = reader.sorter.pending
+    else:
+        for number, row in _rows(part, named.values()):
+            cells = {value: row[column] for value, column in named.items()}
+            found.add(cells, Line(number, "", True), LogContext())
+    trainings = found.trainings(rest)
     if not trainings and isinstance(named, LinePattern):
         raise ValueError("no line of it has them all")
     if not trainings:
-        raise ValueError(f"column {named['step']} has no whole number")
-    *former, last = trainings
-    cause = named.causes.cause() if isinstance(named, LinePattern) else None
-    return [*(_built(training, named) for training in former), _built(last, named, cause)]
+        raise ValueError(f"column {named.get('step')} has no whole number")
+    return [_built(training, found) for training in trainings]
 
 
-def _built(training: LoggedTraining, named: ColumnNames, cause: Cause | None = None) -> ParsedLog:
+class _LineReader(StepReader):
+    """Reader of the lines of a pattern, which are kept until the log is over."""
+
+    def __init__(self, named: LinePattern, found: _Found) -> None:
+        super().__init__()
+        self._named = named
+        self._found = found
+
+    def feed(self, line: Line) -> None:
+        """Take the next line."""
+        if not self.torn.read(line, self.take):
+            self.other(line)
+
+    def take(self, line: Line) -> bool:
+        """Read a line if it has all values."""
+        cells = self._named.cells(line.text)
+        if cells is None or not self._found.add(cells, line, self.sorter.pending):
+            return False
+        self.sorter.pending = LogContext()
+        return True
+
+
+class _Found:
+    """The records of a table or of the lines of a pattern, in the order of the file.
+
+    Attributes:
+        named: the columns.
+        micro_batches: lines that are a micro-batch each.
+        is_coarse: whether a rate has too few digits to be converted to a time.
+        is_rounded: whether tokens of a step are printed in thousands or millions.
+    """
+
+    def __init__(self, named: ColumnNames) -> None:
+        self.named = named
+        self.micro_batches = 0
+        self.is_coarse = self.is_rounded = False
+        self._rows = list[tuple[Record, LogContext]]()
+        if isinstance(named, LinePattern):
+            self._units = named.units
+        else:
+            self._units = {value: unit_beside(value, column) for value, column in named.items()}
+
+    def add(self, cells: Mapping[str, object], line: Line, around: LogContext) -> bool:
+        """Add a row and what stands before it; return False for one without a step."""
+        step = whole(cells["step"]) if "step" in cells else len(self._rows) + 1
+        micro_step = whole(cells.get("micro_step", 0))
+        if step is None or micro_step is None:
+            return False
+        record = Record(step, line.number, window=1, stamp=first_stamp(line.text[:STAMPED_WITHIN]))
+        figures = {value: printed(value, cell) for value, cell in cells.items() if VALUES[value]}
+        exact = set[str]()
+        for value, found in figures.items():
+            if found is not None and (name := self._put(record, value, found)):
+                exact.add(name)
+        if "step" not in cells and not record.figures():
+            return False
+        if "micro_step" in cells:
+            record.native["micro_step"] = micro_step
+        self._set_time_by_rate(record, exact)
+        every, one = (figures.get(value) for value in RATES)
+        if every and one and (ratio := whole_ratio((every.text(),), (one.text(),))):
+            record.native["num_gpus"] = ratio
+        self._rows.append((record, around))
+        return True
+
+    def _put(self, record: Record, value: str, found: Printed) -> str:
+        """Set a value of a record; return its name there if it has digits enough for a quotient."""
+        unit = found.unit or self._units[value]
+        name = VALUES[value]
+        figure = found.figure
+        if unit == PER_SECOND:
+            name = "steps_per_second"
+        elif value == "mfu" and unit != PERCENT:
+            name = "mfu"
+        elif unit and unit != PERCENT:
+            figure = times(figure, unit)
+        if value == "tokens":
+            self.is_rounded |= found.is_rounded
+        # Negative where the peak of the GPU is unknown.
+        if value != "mfu" or figure >= 0:
+            record.put(name, figure)
+        is_count = value in ("batch", "tokens") and not found.is_rounded
+        return name if is_count or found.digits >= LEAST_DIGITS else ""
+
+    def _set_time_by_rate(self, record: Record, exact: set[str]) -> None:
+        """Set the time of a step by the first of its rates if nothing else gives one."""
+        native = record.native
+        if record.seconds is not None or {"interval_seconds", "elapsed_seconds"} & native.keys():
+            return
+        for work, rate in _RATES.items():
+            done = native.get(work, 0.0) if work else 1.0
+            if done <= 0 or native.get(rate, 0.0) <= 0:
+                continue
+            if {work, rate} - {""} <= exact:
+                record.put("seconds", done / native[rate])
+                return
+            self.is_coarse = True
+
+    def trainings(self, rest: LogContext) -> list[LoggedTraining]:
+        """Return the trainings, given what stands after the last row."""
+        rows = self._rows
+        if "micro_step" in self.named:
+            self.micro_batches = len(rows)
+            rows = optimizer_steps(rows)
+        number_ranks([record for record, _ in rows])
+        sorter = RecordSequencer()
+        for record, around in rows:
+            sorter.pending = around
+            sorter.take(record)
+        sorter.pending = rest
+        return sorter.finish()
+
+
+_RATES = {
+    "": "steps_per_second",
+    "samples_per_step": "samples_per_second",
+    "tokens_per_step": "tokens_per_second",
+}
+"""Rates, by what a step has of it: a step itself, its samples, its tokens."""
+
+
+def _set_step_times(training: LoggedTraining, named: ColumnNames) -> None:
+    """Set the windows of records, and the times of steps by other times if none are printed."""
     records = training.ordered()
-    if not {"time", "time_ms"} & named.keys() and "elapsed" in named:
-        set_times(records)
+    set_windows(records)
+    if any(record.seconds for record in records):
+        return
+    if "interval" in named:
+        set_interval_times(records)
+    elif "elapsed" in named:
+        passed = [record.native.get("elapsed_seconds", 0.0) for record in records]
+        is_coarse = all(seconds == int(seconds) for seconds in passed)
+        set_times(records, in_whole_seconds=is_coarse)
+        if is_coarse:
+            training.warnings.append(Note("times-in-whole-seconds"))
+
+
+def _state_sizes(training: LoggedTraining, found: _Found) -> None:
+    """State what the printed values say of a step and of the GPUs, if they agree on all lines."""
+    records = training.ordered()
+    stated = training.around.stated
+    line = records[0].line
+    native = [record.native for record in records]
+    batches = {values["samples_per_step"] for values in native if "samples_per_step" in values}
+    if len(batches) > 1:
+        text = f"{min(batches):g} to {max(batches):g}"
+        state(stated, "global_batch_size", text, f"batch: {text}", line)
+    elif batches:
+        size = batches.pop()
+        state(stated, "global_batch_size", count(size), f"batch: {size:g}", line)
+        for values in native:
+            values.pop("samples_per_step", None)
+    tokens = {values["tokens_per_step"] for values in native if "tokens_per_step" in values}
+    if len(tokens) == 1 and "tokens" in found.named and not found.is_rounded:
+        state(stated, "tokens_per_step", count(tokens.pop()), line=line)
+    ratios = {values.pop("num_gpus") for values in native if "num_gpus" in values}
+    if len(ratios) == 1:
+        gpus = int(ratios.pop())
+        text = f"tokens_per_second / tokens_per_second_per_gpu = {gpus}"
+        state(stated, "num_gpus", gpus, text, line, weight=0)
+
+
+def _set_derived(records: Sequence[Record]) -> None:
+    """Set the tokens of a step by its rate and time, and utilizations in percent."""
+    is_percent = any(record.native.get("mfu", 0.0) > 1 for record in records)
     for record in records:
-        if record.seconds and (rate := record.native.get("tokens_per_second")):
+        if is_percent and "mfu" in record.native:
+            record.native["mfu_percent"] = record.native.pop("mfu")
+        rate = record.native.get("tokens_per_second")
+        if record.seconds and rate and "tokens_per_step" not in record.native:
             record.put("tokens_per_step", rate * record.seconds)
+
+
+def _built(training: LoggedTraining, found: _Found) -> ParsedLog:
+    named = found.named
+    _set_step_times(training, named)
+    records = training.ordered()
+    _state_sizes(training, found)
+    _set_derived(records)
+    if "step" not in named:
+        training.warnings.append(Note("records-numbered", {"count": len(records)}))
     if isinstance(named, LinePattern):
         noun = "log"
         option = "--pattern"
@@ -262,17 +457,27 @@ def _built(training: LoggedTraining, named: ColumnNames, cause: Cause | None = N
     shift = 0 if records[0].step else 1
     ends = f"{noun} ends at step {records[-1].step + shift}"
     why = f"; {option} reads neither the planned steps nor a normal end"
+    cause = training.around.causes.cause()
     if cause is not None:
         why = f": {cause.sentence}"
+    if found.is_coarse:
+        untimed = "the printed rate has too few digits"
+    elif found.micro_batches:
+        untimed = "some micro-batches are not logged, and a step's time is the sum of theirs"
+    else:
+        untimed = f"{option} takes them as time, time_ms, interval, elapsed or steps_per_second"
+    notes: tuple[str, ...] = ()
+    if found.micro_batches:
+        notes = (f"{found.micro_batches} micro-batches form {len(records)} optimizer steps",)
     return RunBuilder(
         "own",
         f"{'text' if noun == 'log' else noun} ({option})",
         training,
         TIMING,
         shift=shift,
-        rate=None,
-        unknown={"step_times": no_step_times(f"{option} takes them as time, time_ms or elapsed")},
+        unknown={"step_times": no_step_times(untimed)},
         fixed=outcome_of(ending_of(cause=cause), f"{ends}{why}"),
+        notes=notes,
     ).reading()
 
 
