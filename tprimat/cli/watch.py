@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import json
 import sys
 import textwrap
@@ -14,7 +13,6 @@ from collections.abc import Callable, Iterator
 from tprimat import console
 from tprimat.cli import _comparing
 from tprimat.errors import ExitStatus, UnreadableError
-from tprimat.read import mapped
 from tprimat.report import json_values
 from tprimat.text import plain
 from tprimat.watch import lines
@@ -30,8 +28,7 @@ Show = Callable[[Update], None]
 def main(arguments: argparse.Namespace) -> int:
     """Follow a training until it ends, a condition is met, or Ctrl-C is pressed."""
     given = _comparing.given_values(arguments)
-    named = mapped.given(arguments.columns, arguments.pattern)
-    logs = GrowingLogs(arguments.log, dataclasses.replace(given, columns=named))
+    logs = GrowingLogs(arguments.log, given)
     hint = "pass results or a log"
     if arguments.baseline:
         baseline = _comparing.load([arguments.baseline], hint, "--baseline", given).files
