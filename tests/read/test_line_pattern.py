@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import pytest
 
@@ -552,3 +553,48 @@ def test_half_of_the_steps_may_be_printed_again_before_ranks_are_assumed():
 
     assert origins(1, 1, 2, 2, 3, 4) == {None}
     assert origins(1, 1, 2, 2, 3, 3, 4) == {"0", "1"}
+
+
+def notebook(*outputs: object, indent: int | None = 1) -> str:
+    """Return a notebook with a cell for each output."""
+    cells = [
+        {"cell_type": "code", "source": ["step 9 loss 9"], "outputs": [each]} for each in outputs
+    ]
+    return json.dumps(
+        {"cells": [{"cell_type": "markdown", "source": []}, *cells], "nbformat": 4}, indent=indent
+    )
+
+
+@pytest.mark.parametrize("indent", [1, None])
+def test_the_lines_that_a_notebook_printed(indent):
+    content = notebook(
+        {"output_type": "stream", "text": ["step 1 loss 5\n", "step 2 loss 4\n"]},
+        {"output_type": "stream", "text": "step 3 loss 3\nstep 4 loss 2\r step 5 loss 1"},
+        {"output_type": "execute_result", "data": {"text/plain": ["step 6 loss 0.5"]}},
+        {"output_type": "error", "traceback": ["Traceback", "\u001b[31mRuntimeError\u001b[0m: CUDA out of memory"]},
+        7,
+        indent=indent,
+    )  # fmt: skip
+    run = run_of("step {step} loss {loss}", content)
+    assert run.loss_values == (5, 4, 3, 2, 1, 0.5)
+    assert run.status == "failed"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        notebook({"text": ["step 1 loss 5\n"]})[:-3],
+        '{"nbformat": 4, "cells": 5,\n"x": "step 1 loss 5"}',
+        "x " + notebook({"text": ["step 1 loss 5\n"]}),
+    ],
+)
+def test_what_is_no_whole_notebook_is_read_line_by_line(content):
+    assert file_of("step {step} loss {loss}", content)[-1].run().loss_values == (5,)
+
+
+def test_a_git_lfs_pointer_is_named():
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n"
+    with pytest.raises(ValueError, match="it is a Git LFS pointer: git lfs pull"):
+        run_of("step {step} loss {loss}", pointer)
+    with pytest.raises(ValueError, match="it is a Git LFS pointer: git lfs pull"):
+        table_of("step=step,loss=loss", pointer)

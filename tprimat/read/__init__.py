@@ -18,7 +18,7 @@ from types import ModuleType
 
 from tprimat.errors import UnreadableError
 from tprimat.read import golden, mapped, merge
-from tprimat.read.parsing import nearest
+from tprimat.read.parsing import nearest, notebook
 from tprimat.read.parsing.feeder import CLOSED_BY, LogFeeder
 from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
 from tprimat.read.parsing.text import Line, blocks_of
@@ -105,17 +105,29 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         )
     without = "no supported training log in it"
     opening = "\n".join(feeder.opening)
-    if PurePath(name).suffix in (".py", ".sh"):  # whose lines may look like steps
+    suffix = PurePath(name).suffix
+    pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
+    hint = _OTHERS
+    if suffix in (".py", ".sh"):  # whose lines may look like steps
         why = "is a program, not a log"
         hint = "pass what it prints"
+    elif opening.startswith(nearest.LFS_POINTER):
+        why = "is a Git LFS pointer, not the file itself"
+        hint = "git lfs pull in its repository fetches the file"
+    elif notebook.is_notebook(opening):
+        why = "is a Jupyter notebook, and no supported training log is in its outputs"
+        text = shlex.quote(pattern or "step {step} .* {time}ms .* loss {loss}")
+        hint = f"--pattern reads the lines of its outputs, e.g. tprimat read --pattern {text}"
     elif feeder.opening[0] in CLOSED_BY and not feeder.document:
         why = f"{without}: it begins like JSON and is cut off"
         hint = "copy the whole file"
     elif feeder.opening[0] in CLOSED_BY:
         why = without
-        hint = _OTHERS
         if _RESULT.search(opening):
             hint = f"tprimat compare {shlex.quote(name)} compares a result"
+    elif suffix == ".wandb":
+        why = "is no W&B run, whose file begins with “:W&B”"
+        hint = "export the run's history as CSV, and name its columns with --columns"
     elif is_binary(opening):
         why = f"{without}: it is a binary file, such as an image"
         hint = "pass the text that the training printed"
@@ -123,8 +135,6 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         readers = [module for module in modules() if hasattr(module, "Reader")]
         examples = {module.Reader.name: module.__doc__ or "" for module in readers}
         why = f"{without}{nearest.described(feeder.step_like, examples)}"
-        hint = _OTHERS
-        pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
         if nearest.is_table(feeder.opening):
             hint = "tprimat read --columns step=COLUMN,time=COLUMN reads any table"
         elif pattern:

@@ -13,8 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tprimat.errors import UsageError
 from tprimat.notes import Note
+from tprimat.read import wandb_offline
 from tprimat.read.parsing.events import STAMPED_WITHIN
 from tprimat.read.parsing.grouping import number_ranks, optimizer_steps, set_interval_times
+from tprimat.read.parsing.nearest import LFS_POINTER
+from tprimat.read.parsing.notebook import printed_text
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
 from tprimat.read.parsing.printed import (
     DURATIONS,
@@ -248,11 +251,17 @@ def _read(part: InputFile, named: ColumnNames) -> list[ParsedLog]:
 
     Raises ValueError if it lacks a column, or has no row with a step.
     """
+    head = part.stream.read(len(LFS_POINTER))
+    part.stream.seek(0)
+    if head == LFS_POINTER.encode():
+        raise ValueError("it is a Git LFS pointer: git lfs pull in its repository fetches the file")
     found = _Found(named)
     rest = LogContext()
     if isinstance(named, LinePattern):
         reader = _LineReader(named, found)
-        for line in lines(iter(lambda: part.stream.read(1 << 16), b"")):
+        printed = printed_text(part.stream)
+        chunks = iter(lambda: part.stream.read(1 << 16), b"")
+        for line in lines(chunks if printed is None else [printed.encode()]):
             reader.feed(line)
         rest = reader.sorter.pending
     else:
@@ -485,11 +494,13 @@ def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping
     """Yield rows by column, with their line; cells of a nested object have dotted names. Raises
     ValueError.
     """
-    first = part.stream.read(1 << 12).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    head = part.stream.read(1 << 12).lstrip(b"\xef\xbb\xbf \t\r\n")
     part.stream.seek(0)
-    rows: Iterable[tuple[int, Mapping[str, object]]] = (
-        _objects(part) if first == b"{" else part.table()
-    )
+    rows: Iterable[tuple[int, Mapping[str, object]]] = part.table()
+    if head.startswith(b"{"):
+        rows = _objects(part)
+    elif wandb_offline.recognizes(head):
+        rows = wandb_offline.history(part.stream)
     # In JSON lines, other records (settings, evaluations) stand between those of steps.
     empty = dict.fromkeys(needed)
     columns = dict[str, None]()
