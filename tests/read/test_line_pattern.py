@@ -24,8 +24,9 @@ def rows(pattern: str, text: str) -> list[tuple[int, dict[str, str]]]:
     parsed = mapped.LinePattern(pattern)
     found = []
     for line in lines([text.encode()]):
-        if (cells := parsed.cells(line.text)) is not None:
-            found.append((line.number, cells))
+        values, is_whole = parsed.values_in(line.text)
+        if is_whole:
+            found.append((line.number, dict(zip(parsed, values, strict=True))))
     return found
 
 

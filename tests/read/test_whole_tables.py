@@ -109,7 +109,7 @@ def test_what_the_option_maps(option, named):
 def test_the_longest_line_of_a_pattern(blanks, found):
     """`1 2` ends within the first 2,000 characters, or at their end, where a number may go on."""
     line = "s" + " " * blanks + "1 2" + " x\n"
-    assert (mapped.LinePattern("s {step} {loss}").cells(line) is not None) is bool(found)
+    assert mapped.LinePattern("s {step} {loss}").values_in(line)[1] is bool(found)
 
 
 @pytest.mark.parametrize(

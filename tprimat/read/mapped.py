@@ -12,67 +12,24 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tprimat.errors import UsageError
-from tprimat.notes import Note
 from tprimat.read import wandb_offline
-from tprimat.read.parsing.events import STAMPED_WITHIN
-from tprimat.read.parsing.grouping import number_ranks, optimizer_steps, set_interval_times
+from tprimat.read.parsing.mapped_records import VALUES, MappedRecords, complete
 from tprimat.read.parsing.nearest import LFS_POINTER
 from tprimat.read.parsing.notebook import printed_text
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
-from tprimat.read.parsing.printed import (
-    DURATIONS,
-    NUMBER,
-    PER_SECOND,
-    PERCENT,
-    RATES,
-    Printed,
-    pattern_of,
-    printed,
-    unit_beside,
-)
-from tprimat.read.parsing.records import (
-    LogContext,
-    LoggedTraining,
-    Record,
-    set_times,
-    set_windows,
-)
+from tprimat.read.parsing.printed import DURATIONS, NUMBER, pattern_of, unit_beside
+from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.sequencer import RecordSequencer
-from tprimat.read.parsing.step_lines import LEAST_DIGITS, StepReader
-from tprimat.read.parsing.text import Line, first_stamp, lines
-from tprimat.read.parsing.values import count, flat, json_object, state, times, whole, whole_ratio
+from tprimat.read.parsing.step_lines import StepReader
+from tprimat.read.parsing.text import Line, lines
+from tprimat.read.parsing.values import flat, json_object
 from tprimat.results.account import Timing
 from tprimat.results.outcome import ending_of, outcome_of
-from tprimat.text import plain
+from tprimat.text import join_names, plain
 
 ColumnNames = Mapping[str, str]
 """Names of columns, by the figures in them."""
-
-VALUES = {
-    "step": "",
-    "micro_step": "",
-    "time": "seconds",
-    "time_ms": "seconds",
-    "interval": "interval_seconds",
-    "elapsed": "elapsed_seconds",
-    "loss": "loss",
-    "lr": "learning_rate",
-    "grad_norm": "grad_norm",
-    "steps_per_second": "steps_per_second",
-    "samples_per_second": "samples_per_second",
-    "tokens_per_second": "tokens_per_second",
-    "tokens_per_second_per_gpu": "tokens_per_second_per_gpu",
-    "tflops_per_gpu": "tflops_per_gpu",
-    "mfu": "mfu_percent",
-    "batch": "samples_per_step",
-    "tokens": "tokens_per_step",
-}
-"""What a column can be, and its name in a record: `micro_step` counts micro-batches, `time` is that
-of a step, `interval` that of all steps since the record before, `elapsed` that since the start, in
-s.
-"""
 
 TIMING = Timing(
     clock="unknown: the user chose the column",
@@ -124,22 +81,22 @@ class LinePattern(dict[str, str]):
             for begin, piece in zip(begins, pieces, strict=True)
         ]
 
-    def cells(self, text: str) -> dict[str, str] | None:
-        """Return the values of a line that has all of them; None for another one."""
+    def values_in(self, text: str) -> tuple[list[str], bool]:
+        """Return the values of a line, in the order of the pattern, up to the first piece that it
+        lacks, and whether it lacks none.
+        """
         values = list[str]()
         end = 0
         text = text[:LONGEST]
         for piece in self._pieces:
             # Each piece is looked for after the one before it, once: the time stays linear in the
-            # line's length.
-            if (match := piece.search(text, end)) is None:
-                return None
+            # line's length. A number that ends at the end of what is looked at may go on.
+            match = piece.search(text, end)
+            if match is None or match.end() == LONGEST:
+                return values, False
             values += match.groups()
             end = match.end()
-        if end == LONGEST:
-            # A number that ends there may go on.
-            return None
-        return dict(zip(self, values, strict=True))
+        return values, True
 
 
 def _literal(text: str) -> str:
@@ -255,208 +212,77 @@ def _read(part: InputFile, named: ColumnNames) -> list[ParsedLog]:
     part.stream.seek(0)
     if head == LFS_POINTER.encode():
         raise ValueError("it is a Git LFS pointer: git lfs pull in its repository fetches the file")
-    found = _Found(named)
-    rest = LogContext()
     if isinstance(named, LinePattern):
+        found = MappedRecords(named.units)
         reader = _LineReader(named, found)
-        printed = printed_text(part.stream)
+        text = printed_text(part.stream)
         chunks = iter(lambda: part.stream.read(1 << 16), b"")
-        for line in lines(chunks if printed is None else [printed.encode()]):
+        for line in lines(chunks if text is None else [text.encode()]):
             reader.feed(line)
-        rest = reader.sorter.pending
+        trainings = found.trainings(reader.sorter.pending)
+        lacking = f"no line of it has them all{reader.nearest}"
     else:
+        units = {value: unit_beside(value, column) for value, column in named.items()}
+        found = MappedRecords(units)
         for number, row in _rows(part, named.values()):
             cells = {value: row[column] for value, column in named.items()}
             found.add(cells, Line(number, "", True), LogContext())
-    trainings = found.trainings(rest)
-    if not trainings and isinstance(named, LinePattern):
-        raise ValueError("no line of it has them all")
+        trainings = found.trainings(LogContext())
+        lacking = "no row of it has a number in one of these columns"
+        if "step" in named:
+            lacking = f"column {named['step']} has no whole number"
     if not trainings:
-        raise ValueError(f"column {named.get('step')} has no whole number")
-    return [_built(training, found) for training in trainings]
+        raise ValueError(lacking)
+    return [_built(training, found, named) for training in trainings]
 
 
 class _LineReader(StepReader):
-    """Reader of the lines of a pattern, which are kept until the log is over."""
+    """Reader of the lines of a pattern, which are kept until the log is over.
 
-    def __init__(self, named: LinePattern, found: _Found) -> None:
+    Attributes:
+        nearest: what the first line lacks of those that have most of the values, while none has
+            all.
+    """
+
+    def __init__(self, named: LinePattern, found: MappedRecords) -> None:
         super().__init__()
+        self.nearest = ""
         self._named = named
         self._found = found
+        self._most = 0
+        self._text = ""
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
+        self._text = line.text
         if not self.torn.read(line, self.take):
             self.other(line)
 
     def take(self, line: Line) -> bool:
         """Read a line if it has all values."""
-        cells = self._named.cells(line.text)
-        if cells is None or not self._found.add(cells, line, self.sorter.pending):
-            return False
-        self.sorter.pending = LogContext()
-        return True
+        parts = [line.text]
+        if line.text != self._text:
+            # What follows a number that is torn is of another line.
+            pairs = enumerate(zip(line.text, self._text, strict=False))
+            begin = next(place for place, (one, two) in pairs if one != two)
+            parts = [line.text[:begin], line.text[begin + 1 :]]
+        for part in parts:
+            values, is_whole = self._named.values_in(part)
+            if is_whole:
+                cells = dict(zip(self._named, values, strict=True))
+                if self._found.add(cells, line, self.sorter.pending):
+                    self.sorter.pending = LogContext()
+                    return True
+            elif len(values) > self._most:
+                self._most = len(values)
+                has = join_names([*self._named][: self._most])
+                self.nearest = f": line {line.number} has {has}, but not what comes after"
+        return False
 
 
-class _Found:
-    """The records of a table or of the lines of a pattern, in the order of the file.
-
-    Attributes:
-        named: the columns.
-        micro_batches: lines that are a micro-batch each.
-        is_coarse: whether a rate has too few digits to be converted to a time.
-        is_rounded: whether tokens of a step are printed in thousands or millions.
-    """
-
-    def __init__(self, named: ColumnNames) -> None:
-        self.named = named
-        self.micro_batches = 0
-        self.is_coarse = self.is_rounded = False
-        self._rows = list[tuple[Record, LogContext]]()
-        if isinstance(named, LinePattern):
-            self._units = named.units
-        else:
-            self._units = {value: unit_beside(value, column) for value, column in named.items()}
-
-    def add(self, cells: Mapping[str, object], line: Line, around: LogContext) -> bool:
-        """Add a row and what stands before it; return False for one without a step."""
-        step = whole(cells["step"]) if "step" in cells else len(self._rows) + 1
-        micro_step = whole(cells.get("micro_step", 0))
-        if step is None or micro_step is None:
-            return False
-        record = Record(step, line.number, window=1, stamp=first_stamp(line.text[:STAMPED_WITHIN]))
-        figures = {value: printed(value, cell) for value, cell in cells.items() if VALUES[value]}
-        exact = set[str]()
-        for value, found in figures.items():
-            if found is not None and (name := self._put(record, value, found)):
-                exact.add(name)
-        if "step" not in cells and not record.figures():
-            return False
-        if "micro_step" in cells:
-            record.native["micro_step"] = micro_step
-        self._set_time_by_rate(record, exact)
-        every, one = (figures.get(value) for value in RATES)
-        if every and one and (ratio := whole_ratio((every.text(),), (one.text(),))):
-            record.native["num_gpus"] = ratio
-        self._rows.append((record, around))
-        return True
-
-    def _put(self, record: Record, value: str, found: Printed) -> str:
-        """Set a value of a record; return its name there if it has digits enough for a quotient."""
-        unit = found.unit or self._units[value]
-        name = VALUES[value]
-        figure = found.figure
-        if unit == PER_SECOND:
-            name = "steps_per_second"
-        elif value == "mfu" and unit != PERCENT:
-            name = "mfu"
-        elif unit and unit != PERCENT:
-            figure = times(figure, unit)
-        if value == "tokens":
-            self.is_rounded |= found.is_rounded
-        # Negative where the peak of the GPU is unknown.
-        if value != "mfu" or figure >= 0:
-            record.put(name, figure)
-        is_count = value in ("batch", "tokens") and not found.is_rounded
-        return name if is_count or found.digits >= LEAST_DIGITS else ""
-
-    def _set_time_by_rate(self, record: Record, exact: set[str]) -> None:
-        """Set the time of a step by the first of its rates if nothing else gives one."""
-        native = record.native
-        if record.seconds is not None or {"interval_seconds", "elapsed_seconds"} & native.keys():
-            return
-        for work, rate in _RATES.items():
-            done = native.get(work, 0.0) if work else 1.0
-            if done <= 0 or native.get(rate, 0.0) <= 0:
-                continue
-            if {work, rate} - {""} <= exact:
-                record.put("seconds", done / native[rate])
-                return
-            self.is_coarse = True
-
-    def trainings(self, rest: LogContext) -> list[LoggedTraining]:
-        """Return the trainings, given what stands after the last row."""
-        rows = self._rows
-        if "micro_step" in self.named:
-            self.micro_batches = len(rows)
-            rows = optimizer_steps(rows)
-        number_ranks([record for record, _ in rows])
-        sorter = RecordSequencer()
-        for record, around in rows:
-            sorter.pending = around
-            sorter.take(record)
-        sorter.pending = rest
-        return sorter.finish()
-
-
-_RATES = {
-    "": "steps_per_second",
-    "samples_per_step": "samples_per_second",
-    "tokens_per_step": "tokens_per_second",
-}
-"""Rates, by what a step has of it: a step itself, its samples, its tokens."""
-
-
-def _set_step_times(training: LoggedTraining, named: ColumnNames) -> None:
-    """Set the windows of records, and the times of steps by other times if none are printed."""
+def _built(training: LoggedTraining, found: MappedRecords, named: ColumnNames) -> ParsedLog:
+    complete(training, found)
     records = training.ordered()
-    set_windows(records)
-    if any(record.seconds for record in records):
-        return
-    if "interval" in named:
-        set_interval_times(records)
-    elif "elapsed" in named:
-        passed = [record.native.get("elapsed_seconds", 0.0) for record in records]
-        is_coarse = all(seconds == int(seconds) for seconds in passed)
-        set_times(records, in_whole_seconds=is_coarse)
-        if is_coarse:
-            training.warnings.append(Note("times-in-whole-seconds"))
-
-
-def _state_sizes(training: LoggedTraining, found: _Found) -> None:
-    """State what the printed values say of a step and of the GPUs, if they agree on all lines."""
-    records = training.ordered()
-    stated = training.around.stated
-    line = records[0].line
-    native = [record.native for record in records]
-    batches = {values["samples_per_step"] for values in native if "samples_per_step" in values}
-    if len(batches) > 1:
-        text = f"{min(batches):g} to {max(batches):g}"
-        state(stated, "global_batch_size", text, f"batch: {text}", line)
-    elif batches:
-        size = batches.pop()
-        state(stated, "global_batch_size", count(size), f"batch: {size:g}", line)
-        for values in native:
-            values.pop("samples_per_step", None)
-    tokens = {values["tokens_per_step"] for values in native if "tokens_per_step" in values}
-    if len(tokens) == 1 and "tokens" in found.named and not found.is_rounded:
-        state(stated, "tokens_per_step", count(tokens.pop()), line=line)
-    ratios = {values.pop("num_gpus") for values in native if "num_gpus" in values}
-    if len(ratios) == 1:
-        gpus = int(ratios.pop())
-        text = f"tokens_per_second / tokens_per_second_per_gpu = {gpus}"
-        state(stated, "num_gpus", gpus, text, line, weight=0)
-
-
-def _set_derived(records: Sequence[Record]) -> None:
-    """Set the tokens of a step by its rate and time, and utilizations in percent."""
-    is_percent = any(record.native.get("mfu", 0.0) > 1 for record in records)
-    for record in records:
-        if is_percent and "mfu" in record.native:
-            record.native["mfu_percent"] = record.native.pop("mfu")
-        rate = record.native.get("tokens_per_second")
-        if record.seconds and rate and "tokens_per_step" not in record.native:
-            record.put("tokens_per_step", rate * record.seconds)
-
-
-def _built(training: LoggedTraining, found: _Found) -> ParsedLog:
-    named = found.named
-    _set_step_times(training, named)
-    records = training.ordered()
-    _state_sizes(training, found)
-    _set_derived(records)
-    if "step" not in named:
-        training.warnings.append(Note("records-numbered", {"count": len(records)}))
     if isinstance(named, LinePattern):
         noun = "log"
         option = "--pattern"
