@@ -143,9 +143,14 @@ _RATES = {
 
 
 def _set_step_times(training: LoggedTraining, named: Collection[str]) -> None:
-    """Set the windows of records, and the times of steps by other times if none are printed."""
+    """Set the windows of records, and the times of steps by other times if none are printed.
+
+    A time that is printed at every tenth step may be the mean of ten or that of one. If the log has
+    a clock, it is taken as the mean, and held against the clock; else it is that of one.
+    """
     records = training.ordered()
-    set_windows(records)
+    if any(record.stamp or "elapsed_seconds" in record.native for record in records):
+        set_windows(records)
     if any(record.seconds for record in records):
         return
     if "interval" in named:
