@@ -105,10 +105,7 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         )
     without = "no supported training log in it"
     opening = "\n".join(feeder.opening)
-    suffix = PurePath(name).suffix
-    pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
-    hint = _OTHERS
-    if suffix in (".py", ".sh"):  # whose lines may look like steps
+    if PurePath(name).suffix in (".py", ".sh"):  # whose lines may look like steps
         why = "is a program, not a log"
         hint = "pass what it prints"
     elif opening.startswith(nearest.LFS_POINTER):
@@ -116,6 +113,7 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         hint = "git lfs pull in its repository fetches the file"
     elif notebook.is_notebook(opening):
         why = "is a Jupyter notebook, and no supported training log is in its outputs"
+        pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
         text = shlex.quote(pattern or "step {step} .* {time}ms .* loss {loss}")
         hint = f"--pattern reads the lines of its outputs, e.g. tprimat read --pattern {text}"
     elif feeder.opening[0] in CLOSED_BY and not feeder.document:
@@ -123,9 +121,10 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         hint = "copy the whole file"
     elif feeder.opening[0] in CLOSED_BY:
         why = without
+        hint = _OTHERS
         if _RESULT.search(opening):
             hint = f"tprimat compare {shlex.quote(name)} compares a result"
-    elif suffix == ".wandb":
+    elif PurePath(name).suffix == ".wandb":
         why = "is no W&B run, whose file begins with “:W&B”"
         hint = "export the run's history as CSV, and name its columns with --columns"
     elif is_binary(opening):
@@ -135,6 +134,8 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         readers = [module for module in modules() if hasattr(module, "Reader")]
         examples = {module.Reader.name: module.__doc__ or "" for module in readers}
         why = f"{without}{nearest.described(feeder.step_like, examples)}"
+        hint = _OTHERS
+        pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
         if nearest.is_table(feeder.opening):
             hint = "tprimat read --columns step=COLUMN,time=COLUMN reads any table"
         elif pattern:
