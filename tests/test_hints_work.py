@@ -237,11 +237,6 @@ SITUATIONS = [
         "{first} {options}",
     ),
     Situation(
-        "tprimat read own.ipynb",
-        r"--pattern reads the lines of its outputs, e\.g\. tprimat read (?P<options>--pattern '.+')",
-        "{first} {options}",
-    ),
-    Situation(
         "tprimat read table.csv",
         r"(?P<command>tprimat read --columns step=COLUMN,time=COLUMN) reads any table",
         "{command} table.csv",
@@ -389,10 +384,6 @@ def files() -> dict[str, str]:
         )
     found["my run.log"] = "".join(
         f"step {step} took {0.5 + step / 1000:.3f} s loss 2.1\n" for step in range(1, 40)
-    )
-    found["own.ipynb"] = json.dumps(
-        {"cells": [{"outputs": [{"text": found["my run.log"].splitlines(keepends=True)}]}]},
-        indent=1,
     )
     found["table.csv"] = "a,b,c\n" + "".join(f"{step},0.5,2\n" for step in range(1, 40))
     found["an old result.json"] = (DATA / "results" / "train_mega_qwen.json").read_text(
