@@ -47,7 +47,8 @@ _PERCENT_BEFORE = re.compile(r"(?:%|percent)\W*\Z", re.IGNORECASE)
 _CLOCK = r"(?:(?P<days>\d{1,5}) days?, )?(?:(?P<hours>\d{1,5}):)?(?P<minutes>\d{1,2}):(?P<seconds>\d\d(?:\.\d{1,9})?)"
 _TIME_OF = re.compile(_CLOCK)
 _FIGURE = re.compile(
-    rf"(?P<figure>{NUMBER})(?:\s?(?P<scale>{_SCALE})(?![a-z]))?(?P<unit>\s*\S.*)?", re.IGNORECASE
+    rf"(?P<figure>{NUMBER})(?:\s?(?P<scale>{_SCALE})(?![a-z]))?(?P<unit>\s{{0,4}}\S.{{0,40}})?",
+    re.IGNORECASE,
 )
 
 
