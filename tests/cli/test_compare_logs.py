@@ -586,3 +586,13 @@ def test_one_option_says_where_the_values_of_a_log_are(here, capsys):
     status, _, err = compared(capsys, "nv.log", "--pattern", PATTERN, "--columns", "step=n,time=s")
     assert status == ExitStatus.USAGE
     assert "--columns is for tables, --pattern for text logs: use one of them" in err
+
+
+def test_two_trainings_of_one_text_have_their_headings_with_a_pattern_too(here, capsys):
+    text = f"# Before\n\n{own_loop(0.5)}\n# After\n\n{own_loop(0.4)}"
+    Path("page.md").write_text(text)
+    given = ("--pattern", PATTERN, "--model-name", "own", "--num-gpus", "8")
+    status, out, _ = compared(capsys, "page.md", *given)
+    assert status == 0
+    assert "After is 25% faster per GPU than Before" in " ".join(out.split())
+    assert "Before" in compared(capsys, "page.md#before", *given)[1]
