@@ -44,13 +44,28 @@ def rows(pattern: str, text: str) -> list[tuple[int, dict[str, str]]]:
         ("{step} .* {loss}", "x1 v2.5 12 0.5", ("12", "0.5")),
         ("a+b {step} (loss {loss})", "a+b 3 (loss 4)", ("3", "4")),
         ("step {step} .* loss {loss}", "\x1b[32mstep 9\x1b[0m, loss 3", ("9", "3")),
+        # Numbers may be padded behind a bracket or another sign, and braces may be of the line.
+        ("[ {step}/900] loss: {loss}", "[1000/900] loss:   3", ("1000", "3")),
+        ("[{step}/900] loss={loss}", "[  10/900] loss= 3", ("10", "3")),
+        ("perf {step}: {'loss': {loss}}", "perf 1: {'loss': 3}", ("1", "3")),
     ],
 )
 def test_a_line_has_its_values(pattern, line, values):
     assert [tuple(row.values()) for _, row in rows(pattern, f"{line}\n")] == [values]
 
 
-@pytest.mark.parametrize("line", ["step x loss 2", "loss 2 step 1", "step 1", "ste p 1 loss 2", ""])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step1 loss 2",
+        "step 1 loss 01:12",
+        "step x loss 2",
+        "loss 2 step 1",
+        "step 1",
+        "ste p 1 loss 2",
+        "",
+    ],
+)
 def test_a_line_without_all_of_them_is_none(line):
     assert rows("step {step} .* loss {loss}", f"{line}\n") == []
 

@@ -58,21 +58,22 @@ class LinePattern(dict[str, str]):
 
         Raises UsageError for another text.
         """
-        first, *parts = _FIELD.split(text.strip())
-        names = parts[::2]
+        parts = _FIELD.split(text.strip())
+        names = parts[1::2]
         _check("--pattern", names, "{step} and another value, such as 'step {step} .* loss {loss}'")
         super().__init__(zip(names, names, strict=True))
         self.text = text
         self.units = dict[str, str]()
-        expression = _literal(first)
-        before = first
-        for name, behind in zip(names, parts[1::2], strict=True):
-            self.units[name] = unit_beside(name, before, behind)
-            before = behind
+        expression = ""
+        between = parts[0]
+        for name, behind in zip(names, parts[2::2], strict=True):
+            self.units[name] = unit_beside(name, between, behind)
+            expression += _before_number(between) + pattern_of(name)
             # The K of {tokens_per_second}K belongs to the number.
-            behind = behind if name == "step" else _SCALE.sub("", behind)
-            gap = r"\s*" if name in DURATIONS and behind[:2].lower() == "ms" else ""
-            expression += f"{pattern_of(name)}{gap}{_literal(behind)}"
+            between = behind if name == "step" else _SCALE.sub("", behind)
+            if name in DURATIONS and between[:2].lower() == "ms":
+                expression += r"\s*"
+        expression += _literal(between)
         pieces = _GAP.split(expression)
         # A number at the start of a piece isn't the end of a longer one, or of a name.
         begins = (r"(?<![\w.,])" if piece.startswith("(") else "" for piece in pieces)
@@ -87,12 +88,11 @@ class LinePattern(dict[str, str]):
         """
         values = list[str]()
         end = 0
-        text = text[:LONGEST]
         for piece in self._pieces:
             # Each piece is looked for after the one before it, once: the time stays linear in the
             # line's length. A number that ends at the end of what is looked at may go on.
-            match = piece.search(text, end)
-            if match is None or match.end() == LONGEST:
+            match = piece.search(text, end, LONGEST)
+            if match is None or match.end() == LONGEST < len(text):
                 return values, False
             values += match.groups()
             end = match.end()
@@ -101,6 +101,16 @@ class LinePattern(dict[str, str]):
 
 def _literal(text: str) -> str:
     return r"\s+".join(map(re.escape, re.split(r"\s+", text)))
+
+
+def _before_number(text: str) -> str:
+    """Return the expression of a text before a number, which may be padded: [ 210/900] and
+    [1000/900].
+    """
+    bare = text.rstrip()
+    if bare.endswith(tuple("[(<:=|/,#")):
+        return _literal(bare) + r"\s*"
+    return _literal(text)
 
 
 _RATE = r"tok(?:en)?s?(?:/s(?:ec)?|[ _]per[ _]sec(?:ond)?)\b(?![/_]|[ ]per\b)"

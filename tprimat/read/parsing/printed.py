@@ -76,7 +76,8 @@ def pattern_of(value: str) -> str:
     """Return a regular expression of what is printed for a value, with its unit if one follows."""
     if value in ("step", "micro_step"):
         return rf"({NUMBER}(?!\.?\d))"
-    figure = rf"{NUMBER}(?!\.?\d)(?:{_SCALE}(?![a-z]))?"
+    # 01:12 is no 1.
+    figure = rf"{NUMBER}(?!\.?\d|:\d\d)(?:{_SCALE}(?![a-z]))?"
     # “0.5 min” may be the least of several times.
     unit = "|".join(_UNITS[name][1] for name in ("rate", "milliseconds", "seconds"))
     if value == "elapsed":
