@@ -20,6 +20,18 @@ ROWS = {
                 "time stamps are {share:.4g}× the printed step times apart, and no pause in the"
                 " log explains it: step times are those printed, times {share:.4g}"
             ),
+            "times-fit-milliseconds": (
+                "the printed times agree with the clock of the log if they are milliseconds, not"
+                " seconds: name them time_ms, or write ms behind {{time}} or {{elapsed}}"
+            ),
+            "times-fit-interval": (
+                "the printed times agree with the clock of the log if each is that of all steps"
+                " since the record before: name them interval"
+            ),
+            "times-fit-elapsed": (
+                "the printed times agree with the clock of the log if they are the time since the"
+                " start: name them elapsed"
+            ),
             "blocks-too-slow": (
                 "{count} steps are in no block of the log, and at the speed of the others they"
                 " would take longer than the run: its speed is unknown"
