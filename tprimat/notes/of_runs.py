@@ -99,6 +99,7 @@ ROWS = {
             "form-lacks-time": (
                 "no number of it says how long a step takes: no time, no rate, no time stamp"
             ),
+            "form-unknown": "nothing explains {labels:names}",
             "form-lacks-records": "but a single step",
             "form-counts-epochs": "its lines count epochs, not steps",
             "timestamp-unknown": "timestamp unknown: {why}",

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
+import itertools
 import pkgutil
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePath
 from types import ModuleType
 
@@ -103,10 +105,20 @@ def parse_chunks(
     except UnreadableError:
         if again is None or PurePath(name).suffix in PROGRAMS:
             raise
-        logs = asking.logs_by_form(lambda: lines(again()), name, as_read=as_read)
+        logs = asking.logs_by_form(lambda: printed_lines(again), name, as_read=as_read)
         if not logs:
             raise
         return logs
+
+
+def printed_lines(again: Callable[[], Iterable[bytes]]) -> Iterator[Line]:
+    """Return the lines of a text, or what the cells of a notebook printed."""
+    chunks = iter(again())
+    head = next(chunks, b"")
+    if notebook.is_notebook(head[:HEAD].decode("utf-8", errors="replace")):
+        text = notebook.printed_text(io.BytesIO(b"".join((head, *chunks))))
+        return lines([(text or "").encode()])
+    return lines(itertools.chain([head], chunks))
 
 
 def new_feeder() -> LogFeeder:

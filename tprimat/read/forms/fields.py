@@ -69,7 +69,7 @@ _RULE = " \t|-+=:_*"
 """Characters of the line below the header of a table."""
 
 _COLUMNS = re.compile(r"[\s|,/%\0]+")
-_DELIMITER = re.compile(r"[|,;{}\[\]]|\t| [-–] |\s\s|=>|\s/\s|(?<=\w):(?=\s)|\s\*\s")
+DELIMITER = re.compile(r"[|,;{}\[\]]|\t| [-–] |\s\s|=>|\s/\s|(?<=\w):(?=\s)|\s\*\s")
 _TRAILING = " \t:=([{'\"`~@→>"
 _RELATED = re.compile(r"\s*(?:/|of|out of)\s*")
 _AGAIN = re.compile(r"\S{0,12}?\s?\(\s*")
@@ -348,7 +348,7 @@ def _label_behind(behind: str, *, is_last: bool) -> str:
     """Return the label that stands behind its number, as in `10.5 loss, 18.70 s`; empty for the one
     of the next number, as in `78) loss: 9.2`.
     """
-    first, *others = _DELIMITER.split(behind.strip())
+    first, *others = DELIMITER.split(behind.strip())
     is_own = bool(others) or is_last
     return label_of(first) if is_own and _WORD.search(first) else ""
 
@@ -381,5 +381,5 @@ def label_of(ahead: str) -> str:
         if meanings.unit_in(shown[begin:]):
             unit = f" ({shown[begin + 1 : -1]})"
             shown = shown[:begin].rstrip(_TRAILING)
-    last = _DELIMITER.split(shown)[-1]
+    last = DELIMITER.split(shown)[-1]
     return last.strip(" '\"`:=*-.)]}") + unit
