@@ -74,13 +74,14 @@ class LinePattern(dict[str, str]):
             if name in DURATIONS and between[:2].lower() == "ms":
                 expression += r"\s*"
         expression += _literal(between)
-        pieces = _GAP.split(expression)
-        # A number at the start of a piece isn't the end of a longer one, or of a name.
-        begins = (r"(?<![\w.,])" if piece.startswith("(") else "" for piece in pieces)
-        self._pieces = [
-            re.compile(begin + piece, re.IGNORECASE)
-            for begin, piece in zip(begins, pieces, strict=True)
-        ]
+        self._pieces = []
+        for piece in _GAP.split(expression):
+            # A number at the start of a piece isn't the end of a longer one, or of a name; a word
+            # is rather a whole one: wall={elapsed} isn't of train_wall=30 if wall=60 follows.
+            begins = [r"(?<![\w.,])" if piece.startswith("(") else ""]
+            if re.match(r"\w", piece):
+                begins.insert(0, r"(?<!\w)")
+            self._pieces.append([re.compile(begin + piece, re.IGNORECASE) for begin in begins])
 
     def values_in(self, text: str) -> tuple[list[str], bool]:
         """Return the values of a line, in the order of the pattern, up to the first piece that it
@@ -91,7 +92,8 @@ class LinePattern(dict[str, str]):
         for piece in self._pieces:
             # Each piece is looked for after the one before it, once: the time stays linear in the
             # line's length. A number that ends at the end of what is looked at may go on.
-            match = piece.search(text, end, LONGEST)
+            found = (pattern.search(text, end, LONGEST) for pattern in piece)
+            match = next(filter(None, found), None)
             if match is None or match.end() == LONGEST < len(text):
                 return values, False
             values += match.groups()
