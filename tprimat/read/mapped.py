@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tprimat.errors import UsageError
@@ -23,6 +24,7 @@ from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, lines
+from tprimat.read.parsing.torn import LEAST
 from tprimat.read.parsing.values import flat, json_object
 from tprimat.results.account import Timing
 from tprimat.results.outcome import ending_of, outcome_of
@@ -40,6 +42,7 @@ TIMING = Timing(
 LONGEST = 2_000
 """Characters of a line in which a pattern is looked for."""
 
+_DIGITS = re.compile(r"\d+")
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _GAP = re.compile(r"(?:\\s\+)?\\\.\\\*(?:\\s\+)?")
 _SCALE = re.compile(r"\A[kKMGB](?![A-Za-z])")
@@ -263,12 +266,22 @@ class _LineReader(StepReader):
         self._found = found
         self._most = 0
         self._text = ""
+        self._alike: Counter[str] = Counter()
 
     def feed(self, line: Line) -> None:
-        """Take the next line."""
+        """Take the next line.
+
+        Lines that seem to be torn, but in the same way several times, are whole: 998.1ms and 1.02s.
+        """
         self._text = line.text
-        if not self.torn.read(line, self.take):
-            self.other(line)
+        if self.torn.read(line, self.take):
+            return
+        if line.whole and self._named.values_in(line.text)[1]:
+            outline = _DIGITS.sub("0", line.text)
+            self._alike[outline] += 1
+            if self._alike[outline] >= LEAST and self.take(line):
+                return
+        self.other(line)
 
     def take(self, line: Line) -> bool:
         """Read a line if it has all values."""
