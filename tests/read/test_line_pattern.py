@@ -264,6 +264,7 @@ def test_tokens_in_thousands_are_no_exact_size():
     found = file_of(pattern, log)[0]
     assert "tokens_per_step" not in found.stated
     assert found.run().native_metrics["tokens_per_step"] == (524_000, 524_000)
+    assert "global_batch_size" not in file_of("step {step} {batch}", "step 1 1.2K\n")[0].stated
     assert (
         file_of(pattern, log.replace("524K", "524288"))[0].stated["tokens_per_step"].value
         == 524_288
