@@ -88,7 +88,7 @@ MEANINGS = _rows(
     ),
     (
         "tokens_per_second_per_gpu",
-        rf"\b{_TOKENS}{_PER}{_SECOND}\b.*{_DEVICE}\b|\b{_TOKENS}{_PER}{_DEVICE}{_PER}{_SECOND}\b"
+        rf"\b{_TOKENS}{_PER}{_SECOND}\b.{{0,40}}{_DEVICE}\b|\b{_TOKENS}{_PER}{_DEVICE}{_PER}{_SECOND}\b"
         rf"|\b(?:tps|tgs|tok s){_OF_DEVICE}|\btgs\b|\b{_DEVICE} {_TOKENS}{_PER}{_SECOND}\b",
         "common",
     ),
@@ -99,7 +99,7 @@ MEANINGS = _rows(
     ),
     (
         "samples_per_second_per_gpu",
-        rf"\b{_SAMPLES}{_PER}{_SECOND}\b.*{_DEVICE}\b|\b{_SAMPLES}{_PER}{_DEVICE}{_PER}{_SECOND}\b",
+        rf"\b{_SAMPLES}{_PER}{_SECOND}\b.{{0,40}}{_DEVICE}\b|\b{_SAMPLES}{_PER}{_DEVICE}{_PER}{_SECOND}\b",
         "common",
     ),
     ("samples_per_second", rf"\b{_SAMPLES}{_PER}{_SECOND}\b|\bsps\b", "common"),
@@ -155,7 +155,7 @@ MEANINGS = _rows(
         r"\b(?:global|total|effective) (?:train )?batch ?(?:size)?$|\bgbs$|\bbsz$",
         "common",
     ),
-    ("micro_batch_size", r"\b(?:micro )?batch ?size$|\bmbs$", "common"),
+    (IGNORED, r"\b(?:micro )?batch ?size$|\bmbs$", "common"),
     ("sequence_length", r"\b(?:seq|sequence|context) ?(?:len|length)$|\bblock size$", "common"),
     (STEP, r"\b(?:global|optimizer|opt|train|training) ?(?:step|iter|iteration|update)s?$", "common"),
     (STEP, r"\b(?:iteration|iter|num updates|update|updates)s?$", "common"),

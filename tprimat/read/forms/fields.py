@@ -54,9 +54,12 @@ a line.
 """
 
 _BAR = re.compile(
-    r"(?P<title>[^|]{0,120}?)\s*\d{1,3}%\|[^|\r]*\| *(?P<count>[\d.]+[kMG]?)/(?P<total>[\d.]+[kMG]?) "
+    r"(?<!\d)\d{1,3}%\|[^|\r]{0,400}\| *(?P<count>[\d.]+[kMG]?)/(?P<total>[\d.]+[kMG]?) "
     r"*\[(?P<elapsed>[\d:]+)<(?P<left>[\d:?]+)(?:, *(?P<rate>[^,\]]*))?(?:, *(?P<more>[^\]]*))?\]?"
 )
+LONGEST_TITLE = 120
+"""Characters before a progress bar that are its title."""
+
 _OTHER_WORK = re.compile(
     r"\b(?:download|upload|map|filter|tokeni[sz]|load|fetch|shard|process|generat|extract|compil|"
     r"convert|pars|eval|valid|test|predict|infer|sampl|warm|prepar|cach|sav|embed|encod|scor|rank)",
@@ -261,7 +264,7 @@ def seconds_of(text: str) -> float:
 
 def _as_line(bar: re.Match[str]) -> str:
     """Return a progress bar as a line with labels: `Epoch 1, bar 12/90, elapsed 00:12, 4.00s/it`."""
-    title = bar["title"].strip()
+    title = bar.string[max(bar.start() - LONGEST_TITLE, 0) : bar.start()].strip()
     label = meanings.BAR if not _OTHER_WORK.search(title) else "other"
     parts = [title.rstrip(":"), f"{label} {bar['count']}/{bar['total']}", f"elapsed {bar['elapsed']}"]
     return " | ".join(filter(None, (*parts, bar["rate"], bar["more"])))

@@ -39,7 +39,7 @@ STATED = ("num_gpus", "global_batch_size", "sequence_length")
 
 NOT_RECORDED = frozenset((
     meanings.IGNORED, meanings.EVALUATION, meanings.AVERAGED, meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH,
-    "memory", "micro_batch_size",
+    "memory",
 ))  # fmt: skip
 
 
@@ -90,8 +90,8 @@ class FormReader(StepReader):
     rate = None
     warns_of_unread = False
     timing = Timing(
-        clock="unknown: the log prints the figure alone",
-        covers="unknown: the log prints the figure alone",
+        clock="unknown: the log doesn't state it",
+        covers="unknown: the log doesn't state it",
         over_ranks="unknown",
     )
 
