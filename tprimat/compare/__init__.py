@@ -31,7 +31,7 @@ from tprimat.checks.settings import shape_conflict
 from tprimat.compare import precision
 from tprimat.compare.figures import system_result
 from tprimat.compare.groups import by_work, evidence, group_of
-from tprimat.compare.one_text import in_steps, is_unnamed
+from tprimat.compare.one_text import began_alike, in_steps, is_unnamed
 from tprimat.compare.result import (
     RATE,
     Caveat,
@@ -186,12 +186,6 @@ def _without(folder: str, text: str) -> str:
     return text.replace(folder, "")
 
 
-COMMON_LOSSES, LEAST_DIFFERENT = 10, 5
-"""How many of the first losses that two runs print at the same steps are compared, and how many
-different values they must have, to tell that both runs trained the same model.
-"""
-
-
 def _model_of_unnamed(
     run: Run,
     file: str,
@@ -209,21 +203,9 @@ def _model_of_unnamed(
     if (same, file) in groups:
         return file
     for (setup, model), entries in groups.items():
-        if setup == same and any(_began_alike(run, other) for other, _ in entries):
+        if setup == same and any(began_alike(run, other) for other, _ in entries):
             return model
     return file
-
-
-def _began_alike(one: Run, other: Run) -> bool:
-    """Return whether the first losses of two runs are equal as printed."""
-    others = dict(zip(other.steps, other.loss_values, strict=True))
-    both = []
-    for step, loss in zip(one.steps, one.loss_values, strict=True):
-        if loss is not None and others.get(step) is not None:
-            both.append((loss, others[step]))
-    first = both[:COMMON_LOSSES]
-    different = {loss for loss, _ in first}
-    return len(different) >= LEAST_DIFFERENT and all(loss == again for loss, again in first)
 
 
 def _apart(
@@ -244,7 +226,8 @@ def _apart(
     clocks_of_judged = {result.summary.clock for result in judged}
     if remarks is None or first.label is not None or len(clocks_of_judged) != 1:
         return [(first, results)]
-    cuts = repetitions.cuts(list(map(_step_time, judged)))
+    times = list(map(_step_time, judged))
+    cuts = repetitions.cuts(times, is_known_machine=device(first) is not None)
     groups: list[list[RunResult]] = [[] for _ in range(len(cuts) + 1)]
     for result in results:
         groups[bisect.bisect([slow for _, slow in cuts], _step_time(result))].append(result)
@@ -261,7 +244,10 @@ def _apart(
     names = called([[numbers[result] for result in group] for group in groups])
     gap = min(slow / fast - 1 for fast, slow in cuts)
     fields: dict[str, NoteValue] = {"parts": tuple(names), "systems": len(groups), "gap": gap}
-    remarks.append(Note("compared-apart", fields))
+    code = "compared-apart"
+    if device(first) is None and gap <= repetitions.LEAST_GAP_OF_ONE:
+        code = "compared-apart-by-speed"
+    remarks.append(Note(code, fields))
     variables = []
     for group in groups:
         variables.append({str(result.run.environment.settings) for result in group})
@@ -275,7 +261,11 @@ def _apart(
 
 
 def _step_time(result: RunResult) -> float:
-    return result.summary.performance.avg_step_time_seconds or 0.0
+    """Return the step time; 1 over the rate if a source prints only that; 0 if both are unknown."""
+    seconds = result.summary.performance.avg_step_time_seconds
+    if seconds is None and result.rate:
+        return 1 / result.rate
+    return seconds or 0.0
 
 
 def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
@@ -439,7 +429,7 @@ def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> l
     ranks = []
     for (run, _), summary in zip(runs, summaries, strict=True):
         rank = _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
-        if summary.performance.avg_step_time_seconds is None:
+        if not summary.has_speed:
             rank = _UNTIMED
         ranks.append(rank)
     best = min(ranks)

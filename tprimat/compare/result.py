@@ -15,6 +15,7 @@ from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Bounds, Method
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import SHORT, SegmentMetrics, Summary
+from tprimat.analysis.token_rates import PRINTED
 from tprimat.catalog import gpus
 from tprimat.catalog.prices import Price
 from tprimat.checks import Finding, Severity
@@ -194,6 +195,16 @@ class SystemResult(System):
             ),
             "",
         )
+
+    @property
+    def has_printed_rate(self) -> bool:
+        """Whether tokens/s/GPU of a run that counts are printed by its source, not computed."""
+        return self.unit == "tokens" and any(note.code == PRINTED for note in self.value_notes)
+
+    @property
+    def is_untimed(self) -> bool:
+        """Whether neither its step time is known nor a printed rate in its place."""
+        return self.value("avg_step_time_seconds") is None and not self.has_printed_rate
 
     @property
     def is_unsettled(self) -> bool:

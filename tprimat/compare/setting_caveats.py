@@ -10,10 +10,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from tprimat import units
+from tprimat.checks import Severity
+from tprimat.compare import one_text
 from tprimat.compare.one_text import UNLIKE_TOKENS, logged_tokens
 from tprimat.compare.result import Caveat, Pair, SystemResult
 from tprimat.compare.speedup import kind_of_device
-from tprimat.notes import Note, about
+from tprimat.notes import Note, NoteValue, about
 from tprimat.results.fields import COMPILE_TIME
 from tprimat.results.run import FROM_DESCRIPTION
 from tprimat.settings.rows import LEDGER, NOT_CONFIGURED
@@ -82,6 +84,13 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
                 in_doubt.append(about(system.name, note))
     if in_doubt:
         yield Caveat("time-in-doubt", "warning", tuple(in_doubt))
+    if len(systems) > 1 and all(one_text.is_unnamed(system.run) for system in systems):
+        first, *others = (system.run for system in systems)
+        if not one_text.are_of_one(systems):
+            is_by_losses = all(one_text.began_alike(first, other) for other in others)
+            evidence = "first losses" if is_by_losses else "FLOPs of a step"
+            note = Note("model-by-evidence", {"evidence": evidence})
+            yield Caveat("model-source", "info", (note,))
     for code, told, source in _GUESSES:
         guessed = []
         for system in systems:
@@ -100,6 +109,7 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
                 overridden[system.name, key] = about(system.name, note)
     if overridden:
         yield Caveat("overridden", "warning", tuple(overridden.values()))
+    yield from _of_printed_rates(systems)
     yield from _of_work(systems)
     yield from _of_tuning(systems)
     yield from _of_config_diffs(systems, pairs)
@@ -144,6 +154,25 @@ def _of_precisions(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     elif described:
         note = Note("precision-described", {"described": source})
         yield Caveat("precision-source", "info", (note,))
+
+
+def _of_printed_rates(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    """Yield a caveat on rates that the sources print: one program may count padding, and another
+    one not; the rates of one program are alike.
+    """
+    printed = [system for system in systems if system.has_printed_rate]
+    if not printed:
+        return
+    fields: dict[str, NoteValue] = {}
+    if len(printed) < len(systems):
+        fields["systems"] = tuple(system.name for system in printed)
+    programs = {system.run.framework for system in systems}
+    severity: Severity = "warning" if fields or len(programs) > 1 else "info"
+    if fields or len(programs) == 1:
+        note = Note("rates-printed", fields)
+    else:
+        note = Note("rates-printed-by-several")
+    yield Caveat("rate-printed", severity, (note,))
 
 
 def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:

@@ -604,6 +604,10 @@ ROWS = {
             "steps-cut": (
                 "steps {first}–{last} are excluded: not all runs of the comparison are as long"
             ),
+            "rate-printed": (
+                "{unit} are printed by the source ({average} of {steps}); to compute"
+                " them, it lacks: {unknown}"
+            ),
             "tokens-vary": (
                 "tokens per step vary from {least:,.0f} to {most:,.0f}: a rate is all tokens of"
                 " the steady-state steps over their time"

@@ -284,8 +284,7 @@ def _callback(system: SystemResult) -> str | None:
     """Return the callback that would record the step times that a log lacks; None if it has them,
     the run failed, or there is no callback for its framework.
     """
-    is_logged = system.value("avg_step_time_seconds") is not None or system.run.status == "failed"
-    if is_logged:
+    if not system.is_untimed or system.run.status == "failed":
         return None
     return _CALLBACKS.get(system.run.framework or "")
 
