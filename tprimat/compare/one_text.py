@@ -22,7 +22,7 @@ COMMON_LOSSES, LEAST_DIFFERENT = 10, 5
 different values they must have, to tell that both runs trained the same model.
 """
 
-TOTAL_FLOPS = "total_flops"
+TOTAL_FLOPS = "total_flos"
 """The native value of the FLOPs of a whole training, as its source counts them."""
 
 TOKENS = "tokens per step"

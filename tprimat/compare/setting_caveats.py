@@ -27,6 +27,7 @@ TIME_NOTES = (
     "read-otherwise",
     "early-block-ends",
     "steps-outside-blocks",
+    "whole-run-mean",
 )
 """Codes of notes on how a log's time was read."""
 

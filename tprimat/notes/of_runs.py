@@ -162,6 +162,10 @@ ROWS = {
                 "loss_values are those of the first of {processes} processes, not the mean over all"
             ),
             "steps-unread": "{steps} without time, loss and gradient norm: {why}",
+            "whole-run-mean": (
+                "only the mean of the whole run is known ({steps:,} steps of {seconds:.4g} s), with"
+                " start-up, evaluation and saving"
+            ),
             "step-untimed": "step {step} without a time: the clock did not advance",
             "ranks-not-gathered": (
                 "step times are those of the first of {processes} processes, not the longest of"

@@ -12,7 +12,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, NamedTuple, get_args
 
 import msgspec
 
@@ -31,6 +31,7 @@ from tprimat.results.account import Entry, Timing
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, FieldValues, Figures
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 from tprimat.results.run import (
+    SERIES,
     Data,
     Environment,
     GpuInfo,
@@ -73,6 +74,46 @@ _SPREAD = tuple(
 """Over how many GPUs a training is spread; the first three share layers."""
 _PLATFORMS = {"NVIDIA": "nvd", "AMD": "amd"}
 
+WHOLE_RUN = Timing(
+    kind="stamps",
+    clock="the source's own clock, from the start of the training to its end",
+    covers="the whole training: start-up, evaluation and saving too",
+    over_ranks="rank 0",
+)
+"""The timing of a source that states the time of the whole training alone."""
+
+
+class WholeRun(NamedTuple):
+    """The mean time of the steps of a whole training, s: of `steps` steps, the last of which has
+    this number; and its line, or 0.
+    """
+
+    last: int
+    steps: int
+    seconds: float
+    line: int = 0
+
+    @property
+    def record(self) -> FieldValues:
+        """The series of a training without records: one that averages all its steps."""
+        columns: FieldValues = dict.fromkeys(SERIES, (None,))
+        columns |= {"steps": (self.last,), "window_steps": (self.steps,)}
+        columns |= {"step_times": (self.seconds,), "lines": (self.line or None,)}
+        return columns
+
+    @property
+    def block(self) -> Entry:
+        """The stretch of training that all its steps are, whose records have no times."""
+        return Entry(
+            kind="training",
+            start=0.0,
+            duration=round(self.seconds * self.steps, 6),
+            line=self.line or None,
+            first_step=self.last - self.steps + 1,
+            last_step=self.last,
+        )
+
+
 timer = functools.partial(Timing, kind="timer", over_ranks="rank 0")
 """The timing of a source that states step times; by a clock of rank 0 unless `over_ranks` is given.
 """
@@ -104,6 +145,7 @@ class RunBuilder:
             decide it.
         cause: cause of its end, if the source records that outside of its lines; else None.
         fixed: its end, if the source isn't a log of a training at all.
+        whole: the mean step time of the whole training, which counts if nothing else has times.
         timestamp: if the source states it otherwise than by the first time in it.
         shape: shape of the model, if it isn't among the statements; else None.
         label: the source's own name for this system, or None.
@@ -132,6 +174,7 @@ class RunBuilder:
     ended: bool | None = None
     cause: Cause | None = None
     fixed: Outcome | None = None
+    whole: WholeRun | None = None
     timestamp: str | None = None
     shape: ModelConfig | None = None
     label: str | None = None
@@ -192,6 +235,15 @@ class RunBuilder:
         timestamp = self.started(warnings)
         warnings += self.remarks
         timing, times, notes = self.clock(series, warnings)
+        if self.whole and not times and not any(series["step_times"]):
+            counts = {"steps": self.whole.steps, "seconds": self.whole.seconds}
+            warnings[:] = [note for note in warnings if note.code != "no-step-times"]
+            warnings.append(Note("whole-run-mean", counts))
+            if series["steps"]:
+                times = (self.whole.block,)
+            else:
+                series = {**series, **self.whole.record}
+                timing = WHOLE_RUN
         return Run(
             status=outcome.status,
             status_reason=outcome.reason,
