@@ -167,18 +167,47 @@ def systems_of(
             unknown = _model_of_unnamed(run, file, same, groups)
         groups.setdefault((same, unknown), []).append((run, file))
     parts: dict[str | None, list[tuple[Run, list[RunResult]]]] = {}
-    for name, groups in by_model.items():
-        setups = list(itertools.chain(*map(parted, groups.values())))
-        lengths = _sample_lengths(setups)
-        parts[name] = []
-        for setup in setups:
-            parts[name] += _apart(_run_results(setup, lengths), remarks if splits else None)
+    for model, groups in by_model.items():
+        lengths = _sample_lengths(itertools.chain(*map(parted, groups.values())))
+        labels = _labels(groups)
+        parts[model] = []
+        for key, entries in groups.items():
+            for setup in parted(entries):
+                split = _apart(_run_results(setup, lengths), remarks if splits else None)
+                if len(split) == 1 and key in labels:
+                    ((run, own),) = split
+                    split = [(_labeled(run, labels[key]), own)]
+                parts[model] += split
     systems = name_systems({name: [run for run, _ in of_model] for name, of_model in parts.items()})
     results = {}
     for name, of_model in parts.items():
         runs = [own for _, own in of_model]
         results[name] = _without_copies(list(map(system_result, systems[name], runs)))
     return files, results
+
+
+def _labels(
+    groups: Mapping[tuple[object, ...], Sequence[FiledRun]],
+) -> dict[tuple[object, ...], str]:
+    """Return a name for each group of runs that only its model's key tells from another group: that
+    of its file, since neither a model nor the setup tells them apart.
+    """
+    alike: dict[object, list[tuple[object, ...]]] = {}
+    for key in groups:
+        alike.setdefault(key[0], []).append(key)
+    labels: dict[tuple[object, ...], str] = {}
+    for keys in alike.values():
+        if len(keys) > 1:
+            names = called([[(file, 1) for _, file in groups[key]] for key in keys])
+            labels.update(zip(keys, names, strict=True))
+    return labels
+
+
+def _labeled(run: Run, label: str) -> Run:
+    """Return a run with a label if it has none, for its system's name."""
+    if run.label is not None:
+        return run
+    return msgspec.structs.replace(run, label=label)
 
 
 def _without(folder: str, text: str) -> str:
@@ -255,7 +284,7 @@ def _apart(
     for name, group in zip(names, groups, strict=True):
         run = group[0].run
         if not are_disjoint(variables) or max(map(len, variables)) > 1:
-            run = msgspec.structs.replace(run, label=name)
+            run = _labeled(run, name)
         parts.append((run, group))
     return parts
 
