@@ -162,6 +162,7 @@ ROWS = {
                 "loss_values are those of the first of {processes} processes, not the mean over all"
             ),
             "steps-unread": "{steps} without time, loss and gradient norm: {why}",
+            "size-follows": ("the {size} ({value:,}) follows from what the source prints: {how}"),
             "whole-run-mean": (
                 "only the mean of the whole run is known ({steps:,} steps of {seconds:.4g} s), with"
                 " start-up, evaluation and saving"
@@ -374,10 +375,6 @@ ROWS = {
             ),
             "times-of-printed-rate": (
                 "step times are 1 / printed batches per second: few digits, averaged by OLMo"
-            ),
-            "gpus-suggested": (
-                "tokens per step and the printed rates suggest {gpus:count GPU}; the log doesn't"
-                " state it"
             ),
             "rates-contradict": (
                 "the printed rates contradict each other: one GPU processes {times:.3g}× the"

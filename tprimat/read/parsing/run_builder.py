@@ -19,7 +19,7 @@ import msgspec
 from tprimat.analysis.records import LEAST_PLAIN, OTHER, RESOLUTION, longer
 from tprimat.catalog import gpus, models
 from tprimat.notes import Note, noted
-from tprimat.read.parsing import hints, placing, records, remarks, stamps, timeline
+from tprimat.read.parsing import following, hints, placing, records, remarks, stamps, timeline
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import LoggedTraining
@@ -63,6 +63,10 @@ _SIZES = {
     "sequence_length": "sequence length",
     "num_gpus": "number of GPUs",
 }
+_SUGGESTED = frozenset({"length-suggested", "length-fits-no-rate"})
+"""Codes of the notes on a size that printed rates suggest; where one follows, nothing is
+suggested.
+"""
 _SHAPE_COUNTS = (
     "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "head_dim", "ffn_hidden_size",
     "vocab_size", "num_experts", "experts_per_token", "num_parameters", "trainable_parameters",
@@ -222,6 +226,11 @@ class RunBuilder:
         shape = self.shape or shape_of(stated)
         model, scale, doubts = self.model(shape, given)
         series, warnings = self.series(sizes, [*self.left_out, *doubts])
+        followed, explained = following.sizes_that_follow(series, sizes, self.rate, self.unclear())
+        if followed:
+            sizes, spread = self.sizes({**given, **followed})
+            warnings[:] = [note for note in warnings if note.code not in _SUGGESTED]
+            warnings += explained
         warnings += remarks.check_rates(series, self.rate, sizes)
         tokens = stated.count("tokens_per_step")
         counts = {**sizes.known(), **spread.known(), "tokens_per_step": tokens}
@@ -273,6 +282,12 @@ class RunBuilder:
             timeline=times,
             **series,
         )
+
+    def unclear(self) -> list[str]:
+        """Return the sizes whose lack the source explains: they change, or are those of something
+        else.
+        """
+        return [name for name in _SIZES if name in self.unknown or self.stated.word(name)]
 
     def clock(
         self, series: dict[str, Any], warnings: list[Note]
