@@ -52,7 +52,14 @@ def test_the_output_of_a_notebook():
     run = run_of(output())
     assert averaged(run) == ((180,), (180,), (pytest.approx(2.01),), True)
     assert (run.status, run.lines) == ("complete", (1,))
+    assert run.training_config.global_batch_size == 8
+    assert "global batch size (8) follows" in run.told("size-follows")[0]
     assert "start-up, evaluation and saving" in (run.timing.covers or "")
+
+
+def test_a_batch_that_is_not_whole_does_not_follow():
+    run = run_of(output(samples=3.73))
+    assert (run.training_config.global_batch_size, run.told("size-follows")) == (None, ())
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tprimat.read.parsing.following import follows
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder, WholeRun
-from tprimat.read.parsing.values import duration, number
+from tprimat.read.parsing.values import duration, number, state, whole_ratio
 from tprimat.results.account import Timing
 from tprimat.results.fields import Figures
 
@@ -149,6 +150,20 @@ def whole_run(
     if last is None or last <= before or runtime <= 0:
         return None
     return WholeRun(last, last - before, runtime / (last - before), line)
+
+
+def state_batch(training: LoggedTraining, figures: Figures, whole: WholeRun | None) -> None:
+    """State the batch size that follows from the samples/s of a whole training, if it states none:
+    3.98 samples/s × 2.01 s are 8 samples. After a resumption the rate isn't that of the session.
+    """
+    stated = training.around.stated
+    rate = figures.get("train_samples_per_second")
+    if whole is None or whole.steps < whole.last or not rate or "global_batch_size" in stated:
+        return
+    if batch := whole_ratio((rate, whole.seconds), ()):
+        how = "samples/s × step time"
+        state(stated, "global_batch_size", batch, how, whole.line or 1, 0)
+        training.warnings.append(follows("global_batch_size", batch, how))
 
 
 def add_record(

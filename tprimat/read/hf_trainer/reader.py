@@ -304,6 +304,8 @@ class Reader:
             done = training.reached or planned
             figures = fields.summary_of(summaries[0], done, resumed)
             whole = fields.whole_run(figures, done, resumed, training.summed_at)
+            if done:
+                fields.state_batch(training, figures, whole)
         is_axolotl = self._axolotl
         for entry in entries:
             is_axolotl = is_axolotl or not entry.values.keys().isdisjoint(fields.AXOLOTL)

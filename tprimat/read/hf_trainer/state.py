@@ -54,6 +54,9 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
     if "total_flos" not in summary and number(top.get("total_flos")):
         summary["total_flos"] = number(top.get("total_flos"))
     last = max(training.records, default=0)
+    whole = fields.whole_run(summary, reached or last or None, session)
+    if reached:
+        fields.state_batch(training, summary, whole)
     done = bool(planned and reached and reached >= planned)
     if is_whole:
         done = done or summary.get("train_runtime_seconds") is not None
@@ -68,7 +71,7 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
         "trainer_state.json",
         lines=False,
         figures=summary,
-        whole=fields.whole_run(summary, reached or max(training.records, default=None), session),
+        whole=whole,
         fixed=None if done or not training.records else outcome_of(ending_of(), reason),
         ended=done or None,
         notes=tuple(fields.evaluations_note(len(evaluations))),
