@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+from made_runs import H100, MI300X, make_run
 from stored_runs import text_of
 
 from tprimat import cli
-from tprimat.compare import compare
+from tprimat.compare import Loaded, compare
 from tprimat.log_import.load import load
+from tprimat.report.rates import rate_unit
 
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "4"
 STEP = (
@@ -90,3 +92,77 @@ def test_the_case_of_two_torchtitan_logs():
     (pair,) = compared(logs).pairs
     assert pair.ratio.value == pytest.approx(1.15, abs=0.001)
     assert pair.system.value("tokens_per_second_per_gpu") == pytest.approx(9435, abs=1)
+
+
+def group_of(*rates, **fields):
+    """Systems without a batch whose sources print these rates in each of 60 steps."""
+    files = []
+    for number, (device, native) in enumerate(rates):
+        series = {name: (value / 10, *(value,) * 59) for name, value in native.items()}
+        run = make_run(
+            device,
+            length=None,
+            step_time=3.2 + number,
+            native_metrics=series,
+            **{"batch": None, **fields},
+        )
+        files.append(Loaded(f"{number}.json", str(number), (run,)))
+    (group,) = compare(files).models[0].groups
+    return group
+
+
+TFLOPS, MFU, SAMPLES = "tflops_per_gpu", "mfu_percent", "samples_per_second"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "unit", "ratio"),
+    [
+        ({TFLOPS: 400.0}, {TFLOPS: 500.0}, "tflops", 1.25),
+        # Samples/s are better, and TFLOP/s than MFU.
+        ({TFLOPS: 400.0, SAMPLES: 20.0}, {TFLOPS: 500.0, SAMPLES: 22.0}, "samples", 1.1),
+        ({TFLOPS: 400.0, MFU: 40.0}, {TFLOPS: 500.0, MFU: 60.0}, "tflops", 1.25),
+        ({MFU: 40.0}, {MFU: 50.0}, "tokens", None),
+        # Not the same kind.
+        ({TFLOPS: 400.0}, {MFU: 50.0}, "tokens", None),
+        ({TFLOPS: 400.0}, {}, "tokens", None),
+    ],
+)
+def test_other_printed_rates_are_compared_if_nothing_better_is_known(one, other, unit, ratio):
+    group = group_of((H100, one), (MI300X, other))
+    (pair,) = group.pairs
+    assert {system.unit for system in group.systems} == {unit}
+    assert (pair.ratio and max(pair.ratio.value, 1 / pair.ratio.value)) == (
+        ratio and pytest.approx(ratio)
+    )
+    if ratio:
+        caveat = next(caveat for caveat in group.caveats if caveat.code == "rate-printed")
+        assert (caveat.severity, "that the sources print are compared" in text_of(caveat)) == (
+            "warning",
+            True,
+        )
+
+
+def test_mfu_is_compared_on_one_gpu():
+    group = group_of((H100, {MFU: 40.0}), (H100, {MFU: 50.0}))
+    (pair,) = group.pairs
+    assert {system.unit for system in group.systems} == {"mfu"}
+    assert max(pair.ratio.value, 1 / pair.ratio.value) == pytest.approx(1.25)
+    group = group_of((H100, {MFU: 40.0}), (H100, {MFU: 50.0}), precision=None)
+    assert {system.unit for system in group.systems} == {"tokens"}
+
+
+def test_tokens_are_better():
+    group = group_of((H100, {TFLOPS: 400.0}), (MI300X, {TFLOPS: 500.0}), batch=64)
+    assert {system.unit for system in group.systems} == {"tflops"}
+    group = group_of(
+        (H100, {TFLOPS: 400.0, "tokens_per_second_per_gpu": 5000.0}), (MI300X, {TFLOPS: 500.0})
+    )
+    assert {system.unit for system in group.systems} == {"tokens"}
+
+
+def test_the_screen_names_the_unit(capsys):
+    group = group_of((H100, {TFLOPS: 400.0}), (MI300X, {TFLOPS: 500.0}))
+    assert rate_unit(group.systems) == "TFLOP/s/GPU"
+    assert rate_unit(group_of((H100, {SAMPLES: 20.0}), (MI300X, {SAMPLES: 22.0})).systems) == (
+        "samples/s/GPU"
+    )

@@ -85,7 +85,7 @@ def printed(run: Run, places: Sequence[int]) -> tuple[float | None, float | None
     """
     if _MISLEADING.intersection(note.code for note in run.notes):
         return None, None
-    one, every = (_mean_of_printed(run, name, places) for name in (PER_GPU, OF_ALL))
+    one, every = (mean_of_printed(run, name, places) for name in (PER_GPU, OF_ALL))
     if gpus := run.num_gpus:
         if one is None and every is not None:
             one = every / gpus
@@ -94,7 +94,10 @@ def printed(run: Run, places: Sequence[int]) -> tuple[float | None, float | None
     return one, every
 
 
-def _mean_of_printed(run: Run, name: str, places: Sequence[int]) -> float | None:
+def mean_of_printed(run: Run, name: str, places: Sequence[int]) -> float | None:
+    """Return a printed rate over the records at these places, each weighted by the time of its
+    steps; None if those that have it take less than LEAST_RATED of the time.
+    """
     series = run.native_metrics.get(name)
     if series is None:
         return None

@@ -32,6 +32,7 @@ from tprimat.compare import precision
 from tprimat.compare.figures import system_result
 from tprimat.compare.groups import by_work, evidence, group_of
 from tprimat.compare.one_text import began_alike, in_steps, is_unnamed
+from tprimat.compare.printed import in_printed_unit
 from tprimat.compare.result import (
     RATE,
     Caveat,
@@ -496,7 +497,7 @@ def _model_comparison(
     mode: Mode,
 ) -> ModelComparison:
     title = _title(name, systems)
-    systems = in_steps(systems)
+    systems = in_printed_unit(in_steps(systems))
     baseline = next((system for system in systems if system.name == reference), None)
     if reference is not None and baseline is None and len(systems) > 1:
         notes.append(Note("baseline-absent", {"model": title, "reference": reference}))

@@ -13,7 +13,15 @@ from tprimat.analysis.account import common_clock
 from tprimat.analysis.summary import UNLIKE_BLOCKS, Summary, mean_over_blocks, summarize
 from tprimat.checks import Finding, physics, training
 from tprimat.checks.endings import how_ended, is_finished
-from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult, Unit
+from tprimat.compare.result import (
+    RATE,
+    RATES,
+    SAMPLES_RATE,
+    MetricValue,
+    RunResult,
+    SystemResult,
+    Unit,
+)
 from tprimat.compare.systems import System
 from tprimat.notes import Note, noted
 from tprimat.results.account import Clock
@@ -247,15 +255,13 @@ def _ending(result: RunResult) -> Note:
 def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
     metric_values = {}
     of_blocks = is_of_blocks(results)
-    for name in (*(metric.name for metric in metrics.METRICS), SAMPLES_RATE):
+    for name in (*(metric.name for metric in metrics.METRICS), *_OF_UNITS):
         values = []
         steps = []
         for result in results:
             value = result.value(name)
-            if name == SAMPLES_RATE:
-                value = None
-                if result.unit == "samples":
-                    value = result.rate
+            if name in _OF_UNITS:
+                value = result.rate if RATES[result.unit] == name else None
             if value is not None:
                 values.append(float(value))
                 steps.append(result.summary.performance.total_steps or 1)
@@ -310,7 +316,10 @@ def over_runs(name: str, *, of_blocks: bool = False) -> str:
     return "mean"
 
 
-_RATES = ("steps_per_second", "tokens_per_second", RATE, SAMPLES_RATE)
+_OF_UNITS = (SAMPLES_RATE, RATES["tflops"], RATES["mfu"])
+"""Rates that a system only has if they are compared."""
+
+_RATES = ("steps_per_second", "tokens_per_second", RATE, *_OF_UNITS)
 _SPEEDS = {"avg_step_time_seconds", *_RATES}
 _OF_BLOCKS = {
     "avg_step_time_seconds": "all seconds over all steps",

@@ -7,13 +7,13 @@ from __future__ import annotations
 import itertools
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tprimat import units
 from tprimat.checks import Severity
 from tprimat.compare import one_text
 from tprimat.compare.one_text import UNLIKE_TOKENS, logged_tokens
-from tprimat.compare.result import Caveat, Pair, SystemResult
+from tprimat.compare.result import Caveat, Pair, SystemResult, Unit
 from tprimat.compare.speedup import kind_of_device
 from tprimat.notes import Note, NoteValue, about
 from tprimat.results.fields import COMPILE_TIME
@@ -157,16 +157,27 @@ def _of_precisions(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
         yield Caveat("precision-source", "info", (note,))
 
 
+_PRINTED_UNITS: Mapping[Unit, str] = {"tflops": "TFLOP/s", "mfu": "MFUs"}
+
+
 def _of_printed_rates(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     """Yield a caveat on rates that the sources print: one program may count padding, and another
     one not; the rates of one program are alike.
     """
     printed = [system for system in systems if system.has_printed_rate]
+    if any(system.unit == "samples" and system.run.framework != "mlperf" for system in systems):
+        yield Caveat("rate-printed", "warning", (Note("samples-compared"),))
     if not printed:
         return
     fields: dict[str, NoteValue] = {}
     if len(printed) < len(systems):
         fields["systems"] = tuple(system.name for system in printed)
+    unit = printed[0].unit
+    if unit != "tokens":
+        yield Caveat(
+            "rate-printed", "warning", (Note("flops-compared", {"unit": _PRINTED_UNITS[unit]}),)
+        )
+        return
     programs = {system.run.framework for system in systems}
     severity: Severity = "warning" if fields or len(programs) > 1 else "info"
     if fields or len(programs) == 1:

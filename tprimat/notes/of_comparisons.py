@@ -140,6 +140,14 @@ ROWS = {
                 "precision differs: {precisions:versus}[ ({described} from the system description,"
                 " not the log)]"
             ),
+            "samples-compared": (
+                "no tokens/s are known, so samples/s that the sources print are compared: they say"
+                " nothing if the sequences differ in length"
+            ),
+            "flops-compared": (
+                "no tokens/s are known, so {unit} that the sources print are compared, and each"
+                " program counts FLOPs its own way"
+            ),
             "rates-printed": (
                 "tokens/s/GPU[ of {systems:names}] are printed by the source, not computed from"
                 " batch size, sequence length and step time"

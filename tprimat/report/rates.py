@@ -104,6 +104,9 @@ def rate_unit(systems: Iterable[SystemResult]) -> str:
     kind = kind_of_device(systems)
     if work_of(systems) is _WORKS["steps"]:
         return "steps/s"
+    for printed in ("TFLOP/s/GPU", "% MFU"):
+        if any(_PRINTED.get(system.unit) == printed for system in systems):
+            return printed
     unit = f"{work_of(systems).noun}s/s/{kind}"
     is_one_process = kind == "process" and {system.count for system in systems} == {1}
     if is_one_process:
@@ -127,9 +130,13 @@ def work_of(systems: Iterable[SystemResult]) -> Work:
     return next((work for unit, work in _WORKS.items() if unit in units_of), _WORKS["tokens"])
 
 
+_PRINTED: Mapping[Unit, str] = {"tflops": "TFLOP/s/GPU", "mfu": "% MFU"}
+"""Units of rates that sources print."""
+
 _WORKS: Mapping[Unit, Work] = {
     "samples": Work("sample", "10⁶ samples", 1e6),
     "steps": Work("step", "10³ steps", 1e3),
+    "tflops": Work("TFLOP", "10⁹ TFLOP", 1e9),
     "tokens": Work("token", "10⁹ tokens", 1e9),
 }
 

@@ -309,7 +309,7 @@ def _of_open_values(systems: Systems) -> Iterator[str]:
             continue
         if run.model is None:
             options["--model-name NAME"] = None
-        if system.value(RATE) is None or system.unit == "steps":
+        if system.value(RATE) is None or system.unit in _MAKESHIFT:
             for name, option in _SIZES.items():
                 if getattr(run.training_config, name) is None:
                     options[option] = None
@@ -318,6 +318,9 @@ def _of_open_values(systems: Systems) -> Iterator[str]:
         listed = " ".join(option for option in order if option in options)
         yield f"fill in missing values: {listed} (FILE=VALUE sets it for one log)"
 
+
+_MAKESHIFT = ("steps", "tflops", "mfu")
+"""Units of rates that are compared for lack of tokens/s."""
 
 _SIZES = {
     row.key: f"{row.log_flag.partition(' ')[0]} N"
