@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -10,12 +11,14 @@ from limits import limits
 from stored_runs import text_of
 
 from tprimat import read
+from tprimat.analysis.run_account import account_of
 from tprimat.analysis.summary import summarize
 from tprimat.compare import compare
 from tprimat.errors import UnreadableError
 from tprimat.log_import.load import load
 from tprimat.read.hf_trainer import fields
 from tprimat.read.parsing import text
+from tprimat.read.parsing.parsed_log import InputFile
 
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "4"
 OUTPUT = (
@@ -92,6 +95,32 @@ def test_records_without_times_keep_their_windows():
         pytest.approx(2.01),
     )
     assert (len(run.told("whole-run-mean")), run.told("no-step-times")) == (1, ())
+
+
+def test_known_evaluations_are_no_part_of_the_mean():
+    history = [
+        {"step": step, "epoch": step / 100, "loss": 1.0, "learning_rate": 1e-5}
+        for step in range(10, 101, 10)
+    ]
+    evaluation = {"step": 50, "epoch": 0.5, "eval_loss": 1.1, "eval_runtime": 30.0}
+    history.insert(5, evaluation)
+    history.append({"step": 100, "epoch": 1.0, "train_runtime": 64.0})
+    state = {"global_step": 100, "max_steps": 100, "log_history": history}
+    (run,) = load_one(json.dumps(state))
+    assert summarize(run).performance.avg_step_time_seconds == pytest.approx(0.34)
+    assert run.told("whole-run-mean")[0].endswith("with start-up and saving")
+    assert account_of(run).whole == pytest.approx(64.0)
+    evaluation["eval_runtime"] = 64.0
+    (run,) = load_one(json.dumps(state))
+    assert run.told("whole-run-mean") == ()
+
+
+def load_one(content):
+    file_format = read.file_format_of(content.encode()[: read.HEAD])
+    return [
+        parsed.run()
+        for parsed in file_format.read([InputFile("x", io.BytesIO(content.encode()))], {})
+    ]
 
 
 def final(**more):

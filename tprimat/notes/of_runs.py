@@ -165,7 +165,7 @@ ROWS = {
             "size-follows": ("the {size} ({value:,}) follows from what the source prints: {how}"),
             "whole-run-mean": (
                 "only the mean of the whole run is known ({steps:,} steps of {seconds:.4g} s), with"
-                " start-up, evaluation and saving"
+                " {included}"
             ),
             "step-untimed": "step {step} without a time: the clock did not advance",
             "ranks-not-gathered": (

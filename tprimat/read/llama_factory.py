@@ -61,6 +61,7 @@ class Reader(ElapsedReader):
             record.put("elapsed_seconds", seconds)
             record.put("tokens_per_second", entry.get("throughput"))
             facts: dict[str, NoteValue] = {"steps": step, "seconds": seconds / step}
+            facts["included"] = "start-up, evaluation and saving"
             self.sorter.pending.marks["success"] = line.number
             self.sorter.take(record)
             self.sorter.trainings[-1].warnings.append(Note("whole-run-mean", facts))

@@ -18,7 +18,7 @@ import msgspec
 
 from tprimat.analysis.records import LEAST_PLAIN, OTHER, RESOLUTION, longer
 from tprimat.catalog import gpus, models
-from tprimat.notes import Note, noted
+from tprimat.notes import Note, NoteValue, noted
 from tprimat.read.parsing import following, hints, placing, records, remarks, stamps, timeline
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
@@ -105,13 +105,14 @@ class WholeRun(NamedTuple):
         columns |= {"step_times": (self.seconds,), "lines": (self.line or None,)}
         return columns
 
-    @property
-    def block(self) -> Entry:
-        """The stretch of training that all its steps are, whose records have no times."""
+    def block(self, spent: float) -> Entry:
+        """Return the stretch of training that all its steps are, without what evaluations took of
+        its time, s.
+        """
         return Entry(
             kind="training",
-            start=0.0,
-            duration=round(self.seconds * self.steps, 6),
+            start=round(spent, 6),
+            duration=round(self.seconds * self.steps - spent, 6),
             line=self.line or None,
             first_step=self.last - self.steps + 1,
             last_step=self.last,
@@ -244,15 +245,8 @@ class RunBuilder:
         timestamp = self.started(warnings)
         warnings += self.remarks
         timing, times, notes = self.clock(series, warnings)
-        if self.whole and not times and not any(series["step_times"]):
-            counts = {"steps": self.whole.steps, "seconds": self.whole.seconds}
-            warnings[:] = [note for note in warnings if note.code != "no-step-times"]
-            warnings.append(Note("whole-run-mean", counts))
-            if series["steps"]:
-                times = (self.whole.block,)
-            else:
-                series = {**series, **self.whole.record}
-                timing = WHOLE_RUN
+        if self.whole and not any(series["step_times"]):
+            series, timing, times = self.averaged(self.whole, series, timing, times, warnings)
         return Run(
             status=outcome.status,
             status_reason=outcome.reason,
@@ -335,6 +329,31 @@ class RunBuilder:
         if any(entry.steps for entry in times):
             warnings[:] = [without_printed_times(note) for note in warnings]
         return times
+
+    def averaged(
+        self,
+        whole: WholeRun,
+        series: FieldValues,
+        timing: Timing,
+        times: tuple[Entry, ...],
+        warnings: list[Note],
+    ) -> tuple[FieldValues, Timing, tuple[Entry, ...]]:
+        """Return series, timing and timeline of a training without step times, with the mean of its
+        whole time where no stretch of training has one; may change warnings.
+
+        100 steps in 64 s with evaluations of 30 s take 0.34 s each.
+        """
+        spent = math.fsum(entry.duration for entry in times)
+        seconds = whole.seconds - spent / whole.steps
+        if seconds <= 0 or not {entry.kind for entry in times} <= {"evaluation", "checkpoint"}:
+            return series, timing, times
+        warnings[:] = [note for note in warnings if note.code != "no-step-times"]
+        included = "start-up and saving" if times else "start-up, evaluation and saving"
+        counts: dict[str, NoteValue] = {"steps": whole.steps, "seconds": seconds}
+        warnings.append(Note("whole-run-mean", {**counts, "included": included}))
+        if series["steps"]:
+            return series, timing, (*times, whole.block(spent))
+        return {**series, **whole.record}, WHOLE_RUN, times
 
     def environment(self) -> Environment:
         """Return the versions of packages, and the host."""
