@@ -12,6 +12,7 @@ from stored_runs import text_of
 from tprimat import cli
 from tprimat.compare import Loaded, compare
 from tprimat.log_import.load import load
+from tprimat.report import Sources, page, verdict
 from tprimat.report.rates import rate_unit
 
 CASES = Path(__file__).parents[3] / "shared" / "cases" / "4"
@@ -83,6 +84,13 @@ def test_screen_and_json_say_that_the_rates_are_printed(paths, capsys, tmp_path)
     assert cli.run("compare", [*logs, "--json"]) == 0
     (group,) = json.loads(capsys.readouterr().out)["models"][0]["groups"]
     assert "rate-printed" in json.dumps(group)
+
+
+def test_the_page_does_not_compute_what_is_printed(paths):
+    found = compare(load(paths(slow=titan(8205), fast=titan(9435))).files)
+    text = page.render(verdict.report(found), Sources("1", ""), None).decode()
+    assert "printed by the source; mean of the steady-state steps by their time" in text
+    assert "None × None" not in text
 
 
 def test_the_case_of_two_torchtitan_logs():
