@@ -136,8 +136,12 @@ class Summary:
     @property
     def has_speed(self) -> bool:
         """Whether the mean step time is known, or a printed rate in its place."""
-        names = ("avg_step_time_seconds", token_rates.PER_GPU, token_rates.OF_ALL)
-        return any(getattr(self.performance, name) is not None for name in names)
+        return self.performance.avg_step_time_seconds is not None or self.is_printed
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether tokens/s are printed by the source, not computed."""
+        return any(note.code == token_rates.PRINTED for note in self.notes)
 
     @property
     def is_stationary(self) -> bool:
@@ -211,13 +215,18 @@ _OF_TIMES = frozenset({"speed-changed", "drifted", "total-time-untimed"})
 
 def _without_times(summary: Summary) -> Summary:
     """Return the summary of a run that has printed rates and no times."""
-    of_rates = {}
-    for name in ("total_steps", "final_loss", token_rates.OF_ALL, token_rates.PER_GPU):
-        of_rates[name] = getattr(summary.performance, name)
-    notes = [note for note in summary.notes if note.code not in _OF_TIMES]
-    return dataclasses.replace(
-        summary, performance=PerformanceMetrics(**of_rates), notes=tuple(notes), segments=()
+    performance = summary.performance
+    of_rates = PerformanceMetrics(
+        total_steps=performance.total_steps,
+        final_loss=performance.final_loss,
+        tokens_per_second=performance.tokens_per_second,
+        tokens_per_second_per_gpu=performance.tokens_per_second_per_gpu,
     )
+    notes = []
+    for note in summary.notes:
+        if note.code not in _OF_TIMES:
+            notes.append(note)
+    return dataclasses.replace(summary, performance=of_rates, notes=tuple(notes), segments=())
 
 
 class _Timed(NamedTuple):

@@ -25,7 +25,7 @@ PER_GPU, OF_ALL = "tokens_per_second_per_gpu", "tokens_per_second"
 PRINTED = "rate-printed"
 """The code of the note that tokens/s are printed by the source, not computed from its sizes."""
 
-_MISLEADING = frozenset({"rate-as-printed", "rates-contradict"})
+_MISLEADING = ("rate-as-printed", "rates-contradict")
 """Codes of the notes that the printed rates aren't what their labels say."""
 
 LEAST_RATED = 0.5
@@ -83,7 +83,7 @@ def printed(run: Run, places: Sequence[int]) -> tuple[float | None, float | None
     This is tokens over time, since each rate is weighted by the time of its steps: 30 s at 8,000
     tokens/s and 10 s at 4,000 are 7,000 tokens/s.
     """
-    if _MISLEADING.intersection(note.code for note in run.notes):
+    if run.told(*_MISLEADING):
         return None, None
     one, every = (mean_of_printed(run, name, places) for name in (PER_GPU, OF_ALL))
     if gpus := run.num_gpus:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from tprimat import console, units
 from tprimat.analysis.summary import Summary
-from tprimat.analysis.token_rates import PRINTED
 from tprimat.console import info
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.importer import ImportedResult
 from tprimat.report import terminal, traces
+from tprimat.report.rates import throughput
 from tprimat.results.fields import FieldValues
 from tprimat.results.run import Run
 from tprimat.text import plain, runnable, shortened
@@ -61,8 +61,7 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         which = f"only step {first}" if first == last else f"mean of steps {first} to {last}"
         rows.append(("step time", f"{units.seconds(figures.avg_step_time_seconds)}, {which}", None))
     if figures.tokens_per_second_per_gpu is not None:
-        rate = f"{units.number(figures.tokens_per_second_per_gpu)} tokens/s/GPU"
-        rows.append(("throughput", f"{rate}{_by_whom(summary)}", None))
+        rows.append(("throughput", "{1} {0}{2}".format(*throughput(summary)), None))
     memory = run.memory_metrics
     for label, held in (
         ("memory in use", memory.peak_memory_device_used_gb),
@@ -92,12 +91,7 @@ def show_imported(result: ImportedResult) -> None:
         _show_rest(run, dataclasses.replace(result.summary, notes=()), result.notes)
         info(f"Results saved to: {plain(str(result.path))}")
         return
-    time, rate = _speed(result.summary)
-    rates = [("tokens/s/GPU", rate)]
-    if result.summary.performance.tokens_per_second_per_gpu is None:
-        total = result.summary.performance.tokens_per_second
-        if total is not None:
-            rates = [("tokens/s", units.number(total))]
+    unit, *rate = throughput(result.summary)
     rows = [
         ("model", run.model, None),
         ("GPUs", run.num_gpus, None),
@@ -105,8 +99,8 @@ def show_imported(result: ImportedResult) -> None:
         ("sequence length", training.sequence_length, None),
         ("precision", training.precision, None),
         ("steps", _steps(run, result.summary), None),
-        ("step time", time, None),
-        *((unit, f"{value}{_by_whom(result.summary)}", None) for unit, value in rates),
+        ("step time", _speed(result.summary)[0], None),
+        (unit, "".join(rate), None),
     ]
     parts = list(run.breakdown.items())[:12]
     rows += [(f"part {shortened(name, 60)}", units.seconds(value), None) for name, value in parts]
@@ -161,13 +155,6 @@ def _steps(run: Run, summary: Summary) -> str:
     if notes:
         return f"{text} ({', '.join(notes)})"
     return text
-
-
-def _by_whom(summary: Summary) -> str:
-    """Return the mark of a rate that the source prints; empty for one that is computed."""
-    if any(note.code == PRINTED for note in summary.notes):
-        return " (printed by the source)"
-    return ""
 
 
 def _speed(summary: Summary) -> tuple[str, str]:

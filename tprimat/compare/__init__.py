@@ -29,10 +29,9 @@ from tprimat.checks.compute import Mode
 from tprimat.checks.endings import how_ended
 from tprimat.checks.settings import shape_conflict
 from tprimat.compare import precision
-from tprimat.compare.figures import system_result
+from tprimat.compare.figures import in_printed_unit, system_result
 from tprimat.compare.groups import by_work, evidence, group_of
 from tprimat.compare.one_text import began_alike, in_steps, is_unnamed
-from tprimat.compare.printed import in_printed_unit
 from tprimat.compare.result import (
     RATE,
     Caveat,
@@ -199,7 +198,10 @@ def _labels(
     labels: dict[tuple[object, ...], str] = {}
     for keys in alike.values():
         if len(keys) > 1:
-            names = called([[(file, 1) for _, file in groups[key]] for key in keys])
+            files = []
+            for key in keys:
+                files.append([(file, 1) for _, file in groups[key]])
+            names = called(files)
             labels.update(zip(keys, names, strict=True))
     return labels
 

@@ -15,7 +15,7 @@ from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Bounds, Method
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import SHORT, SegmentMetrics, Summary
-from tprimat.analysis.token_rates import PRINTED, mean_of_printed
+from tprimat.analysis.token_rates import mean_of_printed
 from tprimat.catalog import gpus
 from tprimat.catalog.prices import Price
 from tprimat.checks import Finding, Severity
@@ -35,7 +35,7 @@ RATE = "tokens_per_second_per_gpu"
 Unit = Literal["tokens", "samples", "steps", "tflops", "mfu"]
 """What a rate counts: tokens; samples in MLPerf logs of a benchmark, if a log states no sequence
 length; steps in trainings in one text that names no model (one_text.py); samples, TFLOP or the MFU
-that sources print if nothing better is known (printed.py).
+that sources print if nothing better is known (figures.in_printed_unit()).
 """
 
 DOUBTFUL_SPREAD, UNLIKE = 1.25, 2.0
@@ -237,7 +237,7 @@ class SystemResult(System):
     def has_printed_rate(self) -> bool:
         """Whether tokens/s/GPU of a run that counts are printed by its source, not computed."""
         if self.unit == "tokens":
-            return any(note.code == PRINTED for note in self.value_notes)
+            return any(result.summary.is_printed for result in self.valid_runs)
         return self.unit in ("tflops", "mfu")
 
     @property

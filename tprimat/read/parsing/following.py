@@ -96,12 +96,14 @@ def _value(
     factor = 1.0
     printed: list[list[Sequence[float | None]]] = []
     for names, power in ((rule.above, 1), (rule.below, -1)):
-        printed.append([columns[name] for name in names if name in columns])
-        counts = [known[name] for name in names if name in known]
-        if len(printed[-1]) + len(counts) < len(names):
-            return None
-        for count in counts:
-            factor *= count**power
+        printed.append([])
+        for name in names:
+            if name in columns:
+                printed[-1].append(columns[name])
+            elif name in known:
+                factor *= known[name] ** power
+            else:
+                return None
     numbers = []
     # The first record includes the initialization.
     count = len(columns[TIME])

@@ -227,11 +227,8 @@ class RunBuilder:
         shape = self.shape or shape_of(stated)
         model, scale, doubts = self.model(shape, given)
         series, warnings = self.series(sizes, [*self.left_out, *doubts])
-        followed, explained = following.sizes_that_follow(series, sizes, self.rate, self.unclear())
-        if followed:
+        if followed := self.following(series, sizes, warnings):
             sizes, spread = self.sizes({**given, **followed})
-            warnings[:] = [note for note in warnings if note.code not in _SUGGESTED]
-            warnings += explained
         warnings += remarks.check_rates(series, self.rate, sizes)
         tokens = stated.count("tokens_per_step")
         counts = {**sizes.known(), **spread.known(), "tokens_per_step": tokens}
@@ -277,11 +274,20 @@ class RunBuilder:
             **series,
         )
 
-    def unclear(self) -> list[str]:
-        """Return the sizes whose lack the source explains: they change, or are those of something
+    def following(
+        self, series: Series, sizes: TrainingConfig, warnings: list[Note]
+    ) -> dict[str, int]:
+        """Return the unknown sizes that follow from printed rates; may change warnings.
+
+        Sizes whose lack the source explains don't follow: they change, or are those of something
         else.
         """
-        return [name for name in _SIZES if name in self.unknown or self.stated.word(name)]
+        explained = [name for name in _SIZES if name in self.unknown or self.stated.word(name)]
+        found, notes = following.sizes_that_follow(series, sizes, self.rate, explained)
+        if found:
+            warnings[:] = [note for note in warnings if note.code not in _SUGGESTED]
+        warnings += notes
+        return found
 
     def clock(
         self, series: dict[str, Any], warnings: list[Note]

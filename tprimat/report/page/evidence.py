@@ -10,7 +10,6 @@ import msgspec
 
 from tprimat import units
 from tprimat.analysis import efficiency, metrics
-from tprimat.analysis.token_rates import PRINTED
 from tprimat.compare import Pair, RunResult
 from tprimat.compare.cost import efficiencies
 from tprimat.compare.figures import is_of_blocks, over_runs
@@ -168,8 +167,7 @@ _SOURCES = {
 def _formula(metric: metrics.Metric, result: RunResult) -> str:
     step = result.summary.performance.avg_step_time_seconds
     config = result.run.training_config
-    is_printed = any(note.code == PRINTED for note in result.summary.notes)
-    if metric.name == RATE and is_printed:
+    if metric.name == RATE and result.summary.is_printed:
         return "printed by the source; mean of the steady-state steps by their time"
     if metric.name != RATE or step is None:
         return "; ".join(filter(None, [metric.how, metric.reference]))
