@@ -189,12 +189,13 @@ def systems_of(
 def _labels(
     groups: Mapping[tuple[object, ...], Sequence[FiledRun]],
 ) -> dict[tuple[object, ...], str]:
-    """Return a name for each group of runs that only its model's key tells from another group: that
-    of its file, since neither a model nor the setup tells them apart.
+    """Return a name for each group of runs on an unknown GPU that only its model's key tells from
+    another group: that of its file, since neither a model nor the setup tells them apart.
     """
     alike: dict[object, list[tuple[object, ...]]] = {}
-    for key in groups:
-        alike.setdefault(key[0], []).append(key)
+    for key, entries in groups.items():
+        if device(entries[0][0]) is None:
+            alike.setdefault(key[0], []).append(key)
     labels: dict[tuple[object, ...], str] = {}
     for keys in alike.values():
         if len(keys) > 1:

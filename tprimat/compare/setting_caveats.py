@@ -13,7 +13,7 @@ from tprimat import units
 from tprimat.checks import Severity
 from tprimat.compare import one_text
 from tprimat.compare.one_text import UNLIKE_TOKENS, logged_tokens
-from tprimat.compare.result import Caveat, Pair, SystemResult, Unit
+from tprimat.compare.result import PRINTED_RATES, Caveat, Pair, SystemResult, Unit
 from tprimat.compare.speedup import kind_of_device
 from tprimat.notes import Note, NoteValue, about
 from tprimat.results.fields import COMPILE_TIME
@@ -160,12 +160,21 @@ def _of_precisions(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
 _PRINTED_UNITS: Mapping[Unit, str] = {"tflops": "TFLOP/s", "mfu": "MFUs"}
 
 
+def _prints_samples(system: SystemResult) -> bool:
+    """Return whether samples/s are compared that a program prints; in MLPerf's logs, the benchmark
+    fixes what a sample is.
+    """
+    of_mlperf = system.run.framework == "mlperf"
+    printed = system.run.native_metrics.keys() & set(PRINTED_RATES["samples"])
+    return system.unit == "samples" and bool(printed) and not of_mlperf
+
+
 def _of_printed_rates(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     """Yield a caveat on rates that the sources print: one program may count padding, and another
     one not; the rates of one program are alike.
     """
     printed = [system for system in systems if system.has_printed_rate]
-    if any(system.unit == "samples" and system.run.framework != "mlperf" for system in systems):
+    if any(map(_prints_samples, systems)):
         yield Caveat("rate-printed", "warning", (Note("samples-compared"),))
     if not printed:
         return
