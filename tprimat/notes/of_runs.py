@@ -219,6 +219,11 @@ ROWS = {
                 "loss_values are those of the first of {processes} processes, not the mean over all"
             ),
             "steps-unread": "{steps} without time, loss and gradient norm: {why}",
+            "size-follows": ("the {size} ({value:,}) follows from what the source prints: {how}"),
+            "whole-run-mean": (
+                "only the mean of the whole run is known ({steps:,} steps of {seconds:.4g} s), with"
+                " {included}"
+            ),
             "step-untimed": "step {step} without a time: the clock did not advance",
             "ranks-not-gathered": (
                 "step times are those of the first of {processes} processes, not the longest of"
@@ -427,10 +432,6 @@ ROWS = {
             ),
             "times-of-printed-rate": (
                 "step times are 1 / printed batches per second: few digits, averaged by OLMo"
-            ),
-            "gpus-suggested": (
-                "tokens per step and the printed rates suggest {gpus:count GPU}; the log doesn't"
-                " state it"
             ),
             "rates-contradict": (
                 "the printed rates contradict each other: one GPU processes {times:.3g}× the"
@@ -663,6 +664,10 @@ ROWS = {
             ),
             "steps-cut": (
                 "steps {first}–{last} are excluded: not all runs of the comparison are as long"
+            ),
+            "rate-printed": (
+                "{unit} are printed by the source ({average} of {steps}); to compute"
+                " them, it lacks: {unknown}"
             ),
             "tokens-vary": (
                 "tokens per step vary from {least:,.0f} to {most:,.0f}: a rate is all tokens of"

@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tprimat.notes import Note, NoteValue
 from tprimat.read.parsing.step_lines import ElapsedReader, Place
-from tprimat.read.parsing.values import count, whole
+from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import count, duration, object_at, whole
 from tprimat.results.account import Timing
 
 
@@ -44,6 +46,26 @@ class Reader(ElapsedReader):
         covers="all between two log entries: data loading, evaluation and saving included",
         over_ranks="rank 0",
     )
+
+    def take(self, line: Line) -> bool:
+        """Read an entry; a last one without any before it is the record of the whole training."""
+        taken = super().take(line)
+        if not taken or self.sorter.trainings:
+            return taken
+        entry = object_at(line.text, line.text.find("{")) or {}
+        step, planned = self.place(entry)
+        seconds = duration(str(entry.get("elapsed_time", "")))
+        # A prediction counts its batches as steps, and has no epoch.
+        if seconds and step and step == planned and "epoch" in entry and "eval_loss" not in entry:
+            record = self.new_record(step, line.number, entry)
+            record.put("elapsed_seconds", seconds)
+            record.put("tokens_per_second", entry.get("throughput"))
+            facts: dict[str, NoteValue] = {"steps": step, "seconds": seconds / step}
+            facts["included"] = "start-up, evaluation and saving"
+            self.sorter.pending.marks["success"] = line.number
+            self.sorter.take(record)
+            self.sorter.trainings[-1].warnings.append(Note("whole-run-mean", facts))
+        return taken
 
     def place(self, entry: Mapping[str, Any]) -> Place:
         """Return the step of an entry and the planned ones."""

@@ -12,6 +12,7 @@ import statistics
 from collections.abc import Mapping
 
 from tprimat.notes import Note
+from tprimat.read.parsing import following
 from tprimat.read.parsing.remarks import tokens_per_step
 from tprimat.read.parsing.run_builder import RunBuilder, timer
 from tprimat.read.parsing.step_lines import BlockReader
@@ -95,7 +96,9 @@ class Reader(BlockReader):
                 [tokens * (batches or 0) / (rate or 1) for batches, rate in rates] or [0]
             )
             if len(devices) == 1 and (gpus := devices.pop()):
-                run.training.warnings.append(Note("gpus-suggested", {"gpus": gpus}))
+                how = "tokens per step × batches/s / tokens/s/GPU"
+                state(run.stated, "num_gpus", gpus, how, found[0].line, 0)
+                run.training.warnings.append(following.follows("num_gpus", gpus, how))
             elif 0 < ratio < LEAST_SHARE:
                 run.training.warnings.append(Note("rates-contradict", {"times": 1 / ratio}))
         super().done(run)

@@ -225,9 +225,8 @@ def _verdict_single(group: Group, elsewhere: Collection[str], steps: tuple[str, 
     (system,) = group.systems
     texts = [_headline_single(system, elsewhere)]
     texts += [words(contradiction.note) for contradiction in contradictions(system)]
-    is_untimed = system.value("avg_step_time_seconds") is None
     if (
-        not is_untimed
+        not system.is_untimed
         and system.exclusion is None
         and (not elsewhere or system.run.model is not None)
     ):
@@ -475,7 +474,7 @@ def _headline_wins(pairs: Sequence[Pair], models: int) -> str:
 def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
     name = system.name
     step = system.value("avg_step_time_seconds")
-    if step is None:
+    if system.is_untimed:
         return f"Only one system found ({name}), which {why_untimed(system)}"
     if system.exclusion is not None:
         return f"Only one system found ({name}), and it is excluded: {words(system.exclusion.note)}"

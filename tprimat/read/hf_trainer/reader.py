@@ -27,6 +27,7 @@ from tprimat.read.parsing.text import Line, Stamp, last_stamp, without_prefixes
 from tprimat.read.parsing.values import (
     LoggedValues,
     count,
+    duration,
     number,
     read_statements,
     state,
@@ -82,6 +83,9 @@ LARGEST_EPOCH = 1e6
 """No training sees its data more often. Steps are computed with it, which an infinite one would
 end.
 """
+_METRIC = re.compile(
+    r"\s*(epoch|total_flos|train_\w{1,40})\s+=\s+((?:\d{1,5} days?, )?[\d.:]{1,30})\s*$"
+)
 _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 
 
@@ -109,7 +113,8 @@ class _Entry:
 
 @dataclasses.dataclass
 class _Training(LoggedTraining):
-    """One training of the log, while it is read; `summaries` holds the dictionaries that end it.
+    """One training of the log, while it is read; `summaries` holds the dictionaries that end it,
+    the first of them at line `summed_at`.
 
     A restart repeats the steps of `dropped` ones.
     """
@@ -119,6 +124,7 @@ class _Training(LoggedTraining):
     summaries: list[dict[str, str]] = dataclasses.field(default_factory=list)
     evaluations: int = 0
     reached: int | None = None
+    summed_at: int = 0
 
 
 class Reader:
@@ -135,6 +141,7 @@ class Reader:
         self._pending = LogContext()
         self._bars: dict[int, int] = {}
         self._waiting: list[_Entry] = []
+        self._metrics: dict[str, str] = {}
         self._axolotl = False
         self._cut = False
 
@@ -146,8 +153,11 @@ class Reader:
     def feed(self, line: Line) -> None:
         """Take the next line."""
         text = line.text
-        if "TrainOutput(" in text and (output := _OUTPUT.search(text)) and self._trainings:
+        output = _OUTPUT.search(text) if "TrainOutput(" in text else None
+        if output and self._trainings:
             self._trainings[-1].reached = int(output[1]) or None
+        if " = " in text and (metric := _METRIC.match(text)):
+            self._metric(metric[1], metric[2], line.number)
         if "'" in text and "{'" in text:
             end = 0
             for match in _DICTIONARY.finditer(text):
@@ -156,6 +166,8 @@ class Reader:
                     self._bar(text[end : match.start()])
                     self._take(values, line.number, last_stamp(text[: match.start()]))
                     end = match.end()
+            if end and output:
+                self._trainings[-1].reached = int(output[1]) or None
             if end:
                 self._bar(text[end:])
                 if "eval_runtime" in text:
@@ -178,6 +190,22 @@ class Reader:
             self._trainings[-1].around.absorb(self._pending)
         return [self._parsed_log(training) for training in self._trainings]
 
+    def _metric(self, name: str, printed: str, line: int) -> None:
+        """Read a line of the block with the values of the whole training, which ends with the
+        steps/s; what a dictionary already stated isn't read again.
+        """
+        if name == "train_runtime":
+            clock, _, decimals = printed.partition(".")
+            if (seconds := duration(clock)) is not None:
+                printed = str(seconds + float(f"0.{decimals or 0}"))
+        self._metrics[name] = printed
+        if name == "train_steps_per_second":
+            metrics = self._metrics
+            self._metrics = {}
+            is_known = bool(self._trainings and self._trainings[-1].summaries)
+            if "train_runtime" in metrics and not is_known:
+                self._take(metrics, line, None)
+
     def _bar(self, text: str) -> None:
         if "|" not in text:
             return
@@ -199,6 +227,7 @@ class Reader:
         training.around.absorb(pending)
         if not is_record and "train_runtime" in values:
             training.summaries.append(values)
+            training.summed_at = training.summed_at or line
         elif not is_record:
             training.evaluations += 1
         elif training.entries and training.entries[-1].values == values:
@@ -270,8 +299,13 @@ class Reader:
         is_last = training is self._trainings[-1]
         reached = is_last and planned is not None and self._bars.get(planned) == planned
         figures: Figures = {}
+        whole = None
         if summaries:
-            figures = fields.summary_of(summaries[0], training.reached or planned, resumed)
+            done = training.reached or planned
+            figures = fields.summary_of(summaries[0], done, resumed)
+            whole = fields.whole_run(figures, done, resumed, training.summed_at)
+            if done:
+                fields.state_batch(training, figures, whole)
         is_axolotl = self._axolotl
         for entry in entries:
             is_axolotl = is_axolotl or not entry.values.keys().isdisjoint(fields.AXOLOTL)
@@ -281,6 +315,7 @@ class Reader:
             "axolotl" if is_axolotl else "hf_trainer",
             numbered=steps.evidence is not None,
             figures=figures,
+            whole=whole,
             unknown=unknown,
             ended=bool(summaries) or reached or None,
             notes=tuple(notes),

@@ -76,9 +76,11 @@ SMALLEST_ERROR = 1e-4
 """Relative error of a ratio of printed values at least: they needn't be of the very same moment."""
 
 
-def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
+def whole_ratio(
+    above: Sequence[object], below: Sequence[object], factor: float = 1.0
+) -> int | None:
     """Return the product of values over that of others, such as the rate of all GPUs over that of
-    one, if it is whole.
+    one, times an exact factor, if it is whole.
 
     Each is taken as rounded to its printed digits; a float, which has lost its zeros, to 3 at
     least. None below 1, between two whole numbers, and if the digits don't distinguish a number
@@ -93,7 +95,7 @@ def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
         values.append(value)
         shown = digits(printed) if isinstance(printed, str) else max(digits(f"{printed:.15g}"), 3)
         least_digits = min(least_digits, shown)
-    ratio = math.prod(values[: len(above)]) / math.prod(values[len(above) :])
+    ratio = factor * math.prod(values[: len(above)]) / math.prod(values[len(above) :])
     error = max(10.0 ** (1 - least_digits), SMALLEST_ERROR)
     whole = round(ratio)
     if whole and abs(ratio - whole) <= error * whole < 0.5:
