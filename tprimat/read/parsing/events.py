@@ -183,6 +183,11 @@ class Events:
     stamps: list[tuple[int, Moment]] = dataclasses.field(default_factory=list)
     _open: tuple[int, ...] = ()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no line has said anything."""
+        return self.first is None and not self.marks and not self.stamps
+
     def feed(self, line: int, text: str) -> None:
         """Read a line that isn't one of a step."""
         at, mark = event_in(text)

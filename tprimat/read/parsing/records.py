@@ -149,6 +149,21 @@ class LogContext:
             self.causes.feed(number, text[:10_000])
             read_statements(hints.LINES, text[:LONGEST_LINE], number, self.hinted)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no line has said anything."""
+        is_silent = self.events.is_empty and self.causes.is_empty
+        has_facts = self.stated or self.hinted or self.marks or self.first_stamp or self.begun
+        return is_silent and not has_facts
+
+    def go_on(self, stamp: Stamp | None) -> None:
+        """Note a record right after the one before: what looked like an end was none."""
+        self.first_stamp = self.first_stamp or stamp
+        if not self.causes.is_empty:
+            asked = self.causes.asked
+            self.causes = FailureReasons()
+            self.causes.asked = asked
+
     def starts_over(self, later: LogContext) -> bool:
         """Return whether the training failed, and a later part begins another attempt at the very
         same one.

@@ -92,6 +92,11 @@ class StepReader(abc.ABC):
         return bool(self.sorter.trainings)
 
     @property
+    def steps_found(self) -> int:
+        """Steps of the last training found so far."""
+        return len(self.sorter.trainings[-1].records) if self.sorter.trainings else 0
+
+    @property
     def all_signs(self) -> tuple[str, ...]:
         """As Reader's. A sign of a character or two is one within a block alone, and options echo
         as `--name`.

@@ -24,11 +24,13 @@ def number(value: object) -> float | None:
     if type(value) is float:
         return value
     if isinstance(value, str):
-        value = value.strip().rstrip("%")
+        # Most are plain, and Python reads 1_000 as a number, which nothing prints as one.
+        try:
+            return None if "_" in value else float(value)
+        except ValueError:
+            value = value.strip().rstrip("%")
         if "," in value and _GROUPED.fullmatch(value):
             value = value.replace(",", "")
-        # Python reads 1_000 as a number, which nothing prints as one.
-        value = "" if "_" in value else value
     elif value is None or isinstance(value, bool):
         return None
     try:
