@@ -85,7 +85,7 @@ end.
 _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class _Entry:
     """A dictionary of training steps, its step if `printed`, and the progress bars before and
     after, by total.
@@ -143,6 +143,11 @@ class Reader:
         """Whether a dictionary of a training was seen."""
         return bool(self._trainings)
 
+    @property
+    def steps_found(self) -> int:
+        """Dictionaries of training steps of the last training found so far."""
+        return len(self._trainings[-1].entries) if self._trainings else 0
+
     def feed(self, line: Line) -> None:
         """Take the next line."""
         text = line.text
@@ -194,9 +199,11 @@ class Reader:
         if not self._trainings or (is_record and self._trainings[-1].summaries):
             self._trainings.append(_Training())
         training = self._trainings[-1]
-        pending = self._pending
-        self._pending = LogContext()
-        training.around.absorb(pending)
+        if self._pending.is_empty:
+            training.around.go_on(None)
+        else:
+            training.around.absorb(self._pending)
+            self._pending = LogContext()
         if not is_record and "train_runtime" in values:
             training.summaries.append(values)
         elif not is_record:
@@ -332,7 +339,7 @@ def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
 def _step_hint(entry: _Entry, total: int | None) -> StepHint:
     mantissa, _, exponent = entry.values.get("epoch", "").lower().partition("e")
     digits = len(mantissa.partition(".")[2])
-    power = int(exponent) if re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
+    power = int(exponent) if exponent and re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
     # A rounded epoch may be off by half a unit of its last digit; one with twelve digits or more
     # isn't rounded.
     resolution = 0.5 * 10.0 ** (power - digits) if digits < 12 else 1e-9

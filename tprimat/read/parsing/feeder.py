@@ -26,9 +26,10 @@ class DetectionLimits(NamedTuple):
     """How long other readers may still recognize a log that one of them knows.
 
     Attributes:
-        steps: that one reader has found.
-        lines: after the first of them, if that comes before.
-        known_lines: after a reader recognized the log that doesn't say how many steps it has found.
+        steps: that a reader has found that takes blocks. Beside the steps of others a second one
+            may print its own, such as DeepSpeed every hundredth step beside the Trainer's.
+        lines: after the first step, if that comes before.
+        known_lines: after a reader recognized the log and has found no step.
     """
 
     steps: int = 25
@@ -187,13 +188,16 @@ class LogFeeder:
 
     def _look(self, number: int) -> None:
         """Drop readers that don't recognize the log, once another one does."""
-        steps = max((getattr(reader, "steps_found", 0) for reader in self.readers), default=0)
-        if steps:
+        found = {reader.name: getattr(reader, "steps_found", 0) for reader in self.readers}
+        if any(found.values()):
             self._steps_since = min(self._steps_since, number)
-        if steps or any(reader.recognized for reader in self.readers):
+        if any(found.values()) or any(reader.recognized for reader in self.readers):
             self._known_since = min(self._known_since, number)
         if (
-            steps >= self._limits.steps
+            any(
+                hasattr(reader, "feed_block") and found[reader.name] >= self._limits.steps
+                for reader in self.readers
+            )
             or number >= self._steps_since + self._limits.lines
             or number >= self._known_since + self._limits.known_lines
         ):

@@ -9,6 +9,7 @@ precedence.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -99,31 +100,38 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
     `--name value`.
     """
     text = text[:20_000]
-    if not has_sign(text, NAMED):
-        return
-
-    def add(field: str, value: Any) -> None:
+    for field, value in _echoed(text, bare):
         state(stated, field, value, text, line, ECHOED)
 
+
+@functools.lru_cache(maxsize=2)
+def _echoed(text: str, bare: bool) -> tuple[tuple[str, Any], ...]:
+    """Return the options that a line echoes, as fields and values. Cached, since many readers ask
+    for the same line one after the other.
+    """
+    if not has_sign(text, NAMED):
+        return ()
+    echoed = []
     switches = [("--", name, "=", "true") for name in _SWITCH.findall(text)]
     for sign, name, between, value in _OPTION.findall(text) + switches:
         # A blank alone parts name and value on a command line only: prose has such pairs, too.
         if sign == "--" or (between.strip() and bare and name not in _DASHED_ONLY):
             field, read = _OPTIONS[name]
-            add(field, read(value))
+            echoed.append((field, read(value)))
     unread = []
     for size in _SIZE.finditer(text):
         if not _PROCESSES.match(size[0]) and size[1].replace("-", "_") not in _OPTIONS:
             unread.append(size[0])
     if unread:
-        add("unread_sizes", ", ".join(unread[:3]))
+        echoed.append(("unread_sizes", ", ".join(unread[:3])))
     processes = {name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)}
     if processes:
         nodes = processes.get("nnodes", processes.get("num_nodes", 1))
         per_node = processes.get("nproc_per_node", processes.get("num_gpus", 0))
-        add("num_gpus", count(processes.get("num_processes", per_node * nodes)))
+        echoed.append(("num_gpus", count(processes.get("num_processes", per_node * nodes))))
     if listed := _NUM_PROCESSES.match(text):
-        add("num_gpus", count(listed[1]))
+        echoed.append(("num_gpus", count(listed[1])))
+    return tuple(echoed)
 
 
 _HPARAMS = _options("hparams") | {

@@ -113,13 +113,13 @@ class Record:
 
 @functools.lru_cache(maxsize=1)
 def _time_and_relevance(text: str) -> tuple[Stamp | None, bool]:
-    """Return the first time in a line, and whether a LogContext finds anything in it, which it
+    """Return the first time in a line, and whether a LogContext finds anything else in it, which it
     mostly doesn't.
 
     Cached, since a dozen readers ask for each line of a log that none of them knows yet.
     """
     stamp = first_stamp(text[:400])
-    return stamp, stamp is not None or has_sign(text, SIGNS) or may_name_a_cause(text[:10_000])
+    return stamp, has_sign(text, SIGNS) or may_name_a_cause(text[:10_000])
 
 
 @dataclasses.dataclass
@@ -143,9 +143,11 @@ class LogContext:
     def feed(self, number: int, text: str) -> None:
         """Read a line for its timestamp, for events and for what may have stopped the training."""
         stamp, says_something = _time_and_relevance(text)
-        if says_something or self.causes.is_open:
+        says_something = says_something or self.causes.is_open
+        if says_something or stamp:
             self.events.feed(number, text)
             self.first_stamp = self.first_stamp or stamp
+        if says_something:
             self.causes.feed(number, text[:10_000])
             read_statements(hints.LINES, text[:LONGEST_LINE], number, self.hinted)
 

@@ -95,7 +95,8 @@ def _unwrapped(piece: str) -> str:
     if not isinstance(message, str):
         return piece
     shown = message.rstrip("\n").replace("\n", "\r")
-    return clean(f"{time} {shown}" if isinstance(time, str) and _STAMP.fullmatch(time) else shown)
+    is_stamped = isinstance(time, str) and last_stamp_span(time) == (0, len(time))
+    return clean(f"{time} {shown}" if is_stamped else shown)
 
 
 def _parts(number: int, piece: str, raw: bytes, *, whole: bool) -> Iterator[Line]:
@@ -268,7 +269,9 @@ _CONTROL = re.compile(
 )
 # Colors that lost their escape byte, several in a row too. A reset can follow a word; others only
 # what is no letter or digit, since rate[5m] is no color.
-_BARE = re.compile(r"(?:\[(?:0|39|49)m|(?<!\w)\[\d{1,3}(?:;\d{1,3})*m)(?:\[\d{1,3}(?:;\d{1,3})*m)*")
+_BARE = re.compile(
+    r"\[(?:(?:0|39|49)m|(?<!\w\[)\d{1,3}(?:;\d{1,3})*m)(?:\[\d{1,3}(?:;\d{1,3})*m)*"
+)
 
 
 def clean(text: str) -> str:
@@ -347,10 +350,11 @@ class Stamp(NamedTuple):
         return (self.time - earlier.time).total_seconds()
 
 
+# A match begins at the second colon, as that is found much more quickly than a digit.
 _STAMP = re.compile(
-    r"(?<!\d)(\d{4})-(\d\d)-(\d\d)[T"
-    r" ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?!\d)"
-    r"|\[(\d{4})(\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\]"
+    r":(?:(?<=(?<!\d)(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):)"
+    r"(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?!\d)"
+    r"|(?<=\[(\d{4})(\d\d)(\d\d) (\d\d):(\d\d):)(\d\d)\])"
 )
 
 
@@ -374,13 +378,19 @@ def last_stamp_span(text: str) -> tuple[int, int] | None:
     """Return the span of the last timestamp in a text, valid or not."""
     match = _last_stamp(text)
     if match:
-        return match.span()
+        return _span(match)
     return None
 
 
 def first_stamp(text: str) -> Stamp | None:
     """Return the first timestamp in a text; None if it is no valid one."""
     return _as_stamp(_STAMP.search(text))
+
+
+def _span(match: re.Match[str]) -> tuple[int, int]:
+    """Return the span of a whole timestamp."""
+    bracketed = match.start(9)
+    return (match.start(1) if bracketed < 0 else bracketed - 1), match.end()
 
 
 def _last_stamp(text: str) -> re.Match[str] | None:
@@ -394,9 +404,7 @@ def _as_stamp(match: re.Match[str] | None) -> Stamp | None:
     if match is None:
         return None
     groups = match.groups()
-    year, month, day, hour, minute, second = (
-        int(group) for group in (groups[:6] if groups[0] else groups[8:])
-    )
+    day_and_time = map(int, groups[:6] if groups[0] else groups[8:])
     fraction = groups[6] or ""
     offset = groups[7]
     zone = datetime.timezone.utc if offset == "Z" else None
@@ -409,7 +417,7 @@ def _as_stamp(match: re.Match[str] | None) -> Stamp | None:
             )
     try:
         microsecond = int(fraction[:6].ljust(6, "0"))
-        time = datetime.datetime(year, month, day, hour, minute, second, microsecond, zone)
+        time = datetime.datetime(*day_and_time, microsecond, zone)
     except ValueError:
         return None
     return Stamp(time, 10.0 ** -min(len(fraction), 6))

@@ -44,7 +44,8 @@ from tprimat.read.parsing.values import LoggedValues, number, read_statements, s
 from tprimat.read.torchtitan import setup
 from tprimat.results.run import ParallelismConfig, TrainingConfig
 
-_STEP = re.compile(r"(?<!validate )\bstep:\s*([\d,]{1,15})(?=\s)")
+# It begins with letters, as those are found more quickly than a word's boundary.
+_STEP = re.compile(r"step:(?<=\bstep:)(?<!validate step:)\s*([\d,]{1,15})(?=\s)")
 _FIELD = re.compile(
     r"\b(loss|global_avg_loss|grad_norm|lr|memory|tps|wps|tflops|mfu):\s*"
     r"([-+]?[\d.,]+(?:[eE][-+]?\d+)?%?|[-+]?(?:nan|inf)|N/A)(?:Gi?B)?(?:\([^)]{0,20}\))?",
