@@ -85,7 +85,8 @@ def _with_trailing_zeros(hints: Hints) -> list[StepHint]:
     finer_hints = []
     for hint in hints:
         least = 0.5 * 10.0 ** (math.floor(math.log10(hint.epoch or 1)) - 3)
-        finer_hints.append(hint._replace(resolution=min(hint.resolution, max(finest, least))))
+        resolution = min(hint.resolution, max(finest, least))
+        finer_hints.append(StepHint(hint.epoch, resolution, hint.before, hint.after))
     return finer_hints
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from tprimat.notes import Note, NoteValue
 from tprimat.read.parsing import hints
-from tprimat.read.parsing.events import LONGEST_LINE, SIGNS, Events, has_sign
-from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
-from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
+from tprimat.read.parsing.events import LONGEST_LINE, RAW_SIGNS, SIGNS, Events, has_sign
+from tprimat.read.parsing.failures import HINTS, FailureReasons, may_name_a_cause
+from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp, spelling_of
 from tprimat.read.parsing.values import (
     LoggedValue,
     LoggedValues,
@@ -104,10 +104,11 @@ class Record:
         unread.
         """
         for own, name in names.items():
-            if name and own in printed and self.figure(name_and_unit(name)[0]) is None:
+            if own in printed and name and self.figure(name_and_unit(name)[0]) is None:
                 self.put(name, printed[own])
+        unknown = () if printed.keys() <= names.keys() else printed.items()
         self.unread = tuple(
-            own for own, value in printed.items() if own not in names and number(value) is not None
+            own for own, value in unknown if own not in names and number(value) is not None
         )
 
 
@@ -119,7 +120,23 @@ def _time_and_relevance(text: str) -> tuple[Stamp | None, bool]:
     Cached, since a dozen readers ask for each line of a log that none of them knows yet.
     """
     stamp = first_stamp(text[:400])
+    if len(text) <= LONGEST_SPELLING:
+        return stamp, _is_relevant(spelling_of(text))
     return stamp, has_sign(text, SIGNS) or may_name_a_cause(text[:10_000])
+
+
+LONGEST_SPELLING = 1_000
+"""Characters of a line whose spelling is kept."""
+
+_RAW_SIGNS = (*RAW_SIGNS, *(hint.encode() for hint in HINTS))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_relevant(spelling: bytes) -> bool:
+    """Return whether lines of a spelling have a sign of an event, a hint or a failure: none has a
+    digit.
+    """
+    return has_sign(spelling, _RAW_SIGNS)
 
 
 @dataclasses.dataclass

@@ -310,6 +310,15 @@ _PREFIX = re.compile(
 )
 
 
+ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+"""Table that translates a line to its spelling: lines of one spelling differ in digits alone."""
+
+
+def spelling_of(text: str) -> bytes:
+    """Return the spelling of a line."""
+    return text.encode("utf-8", "surrogatepass").translate(ZEROS)
+
+
 def without_prefixes(text: str) -> str:
     """Return a line without the prefixes of launchers and loggers, in any order."""
     for _ in range(8):
@@ -322,6 +331,10 @@ def without_prefixes(text: str) -> str:
 
 NO_YEAR = 2000
 """The year of times that are written without one: it has a 29 February, and no training."""
+
+
+_NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH = _NAIVE_EPOCH.replace(tzinfo=datetime.timezone.utc)
 
 
 class Stamp(NamedTuple):
@@ -338,8 +351,7 @@ class Stamp(NamedTuple):
     @property
     def seconds(self) -> float:
         """Seconds since 1970; of a time without an offset on its own clock."""
-        time = self.time if self.time.tzinfo else self.time.replace(tzinfo=datetime.timezone.utc)
-        return time.timestamp()
+        return (self.time - (_EPOCH if self.time.tzinfo else _NAIVE_EPOCH)).total_seconds()
 
     def seconds_after(self, earlier: Stamp) -> float | None:
         """Return the seconds from another timestamp to this one; None if only one states an

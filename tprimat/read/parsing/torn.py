@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.text import Line, spelling_of
 from tprimat.read.parsing.values import number as number_of
 
 LEAST = 3
@@ -36,7 +36,6 @@ FALL = 4
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*\.?(?:[eE][-+]?\d*)?")
 _DIGIT = re.compile(r"\d")
-_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 
 
 class _Shape:
@@ -102,7 +101,7 @@ class TornLines:
     def read(self, line: Line, take: Callable[[Line], bool]) -> bool:
         """Give a line without torn numbers to what reads it; return whether that takes it."""
         text = line.text
-        spelling = text.encode("utf-8", "surrogatepass").translate(_ZEROS)
+        spelling = spelling_of(text)
         if known := self._spellings.get(spelling) if line.whole else None:
             last = text[known.place]
             if not (known.may_fall and known.shape.fell(last)):

@@ -53,6 +53,7 @@ _FIELD = re.compile(
 )
 _UNREAD = re.compile(r"(?<!\S)([A-Za-z_][\w/]{0,60}):\s*[-+]?[\d.]")
 _ORIGIN = re.compile(r"\[rank-?(\d{1,6})(?:/\d{1,6})?\]|\[(replicagroup-\d{1,6})\]|^\s*(\d{1,6}): ")
+_WORLD = re.compile(r"\[rank-\d{1,6}/(\d{1,6})\]")
 _NAMES = {
     "loss": "loss",
     "global_avg_loss": "loss",
@@ -137,7 +138,7 @@ class TorchtitanRun(RunBuilder):
             window = row.window or max(row.step - last, 1)
             before = max(before, anew[bisect.bisect_left(anew, row.line) - 1])
             spent = sum(mark.seconds or 0.0 for mark in saved if before < mark.line < row.line)
-            if row.seconds:
+            if row.seconds and spent:
                 time = row.seconds - spent / window
                 row = row._replace(seconds=time if time > 0 else None)
             before = row.line
@@ -250,7 +251,7 @@ class Reader(StepReader):
             if value is not None and (unknown is None or not -math.inf < value <= unknown):
                 record.put(_NAMES[label], value)
         read_statements(hints.LINES, line.text, line.number, self.sorter.pending.hinted)
-        if world := re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before):
+        if world := _WORLD.search(before):
             state(self.stated, "num_gpus", int(world[1]), world[0], line.number)
         labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
         record.unread = tuple(label for label in labels if label not in _NAMES)
