@@ -144,9 +144,9 @@ class Reader:
         return bool(self._trainings)
 
     @property
-    def steps_found(self) -> int:
-        """Dictionaries of training steps of the last training found so far."""
-        return len(self._trainings[-1].entries) if self._trainings else 0
+    def has_steps(self) -> bool:
+        """Whether a dictionary of training steps was found."""
+        return any(training.entries for training in self._trainings)
 
     def feed(self, line: Line) -> None:
         """Take the next line."""

@@ -26,8 +26,8 @@ class DetectionLimits(NamedTuple):
     """How long other readers may still recognize a log that one of them knows.
 
     Attributes:
-        steps: that a reader has found that takes blocks. Beside the steps of others a second one
-            may print its own, such as DeepSpeed every hundredth step beside the Trainer's.
+        steps: that a reader has found that counts them. Beside the lines of others, a second
+            program may print its own, such as DeepSpeed every hundredth step of the Trainer.
         lines: after the first step, if that comes before.
         known_lines: after a reader recognized the log and has found no step.
     """
@@ -188,16 +188,13 @@ class LogFeeder:
 
     def _look(self, number: int) -> None:
         """Drop readers that don't recognize the log, once another one does."""
-        found = {reader.name: getattr(reader, "steps_found", 0) for reader in self.readers}
-        if any(found.values()):
+        steps = max((getattr(reader, "steps_found", 0) for reader in self.readers), default=0)
+        if steps or any(getattr(reader, "has_steps", False) for reader in self.readers):
             self._steps_since = min(self._steps_since, number)
-        if any(found.values()) or any(reader.recognized for reader in self.readers):
+        if steps or any(reader.recognized for reader in self.readers):
             self._known_since = min(self._known_since, number)
         if (
-            any(
-                hasattr(reader, "feed_block") and found[reader.name] >= self._limits.steps
-                for reader in self.readers
-            )
+            steps >= self._limits.steps
             or number >= self._steps_since + self._limits.lines
             or number >= self._known_since + self._limits.known_lines
         ):

@@ -92,9 +92,9 @@ class StepReader(abc.ABC):
         return bool(self.sorter.trainings)
 
     @property
-    def steps_found(self) -> int:
-        """Steps of the last training found so far."""
-        return len(self.sorter.trainings[-1].records) if self.sorter.trainings else 0
+    def has_steps(self) -> bool:
+        """Whether a step was found."""
+        return bool(self.sorter.trainings)
 
     @property
     def all_signs(self) -> tuple[str, ...]:
