@@ -1,4 +1,4 @@
-"""Made logs of eight console forms, each with the expression of a plain loop over its numbers."""
+"""Made logs of eight console forms, each with the expression that finds its numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SEED = 7
+STEPS = 100_000
 EVALUATED = 500
 """Steps between two evaluations."""
 
@@ -188,11 +189,12 @@ def steps(count: int) -> Iterator[Figures]:
         yield Figures(step, count, seconds, loss, chance.gauss(1.1, 0.1), 3e-4 * step / count, at)
 
 
-def make(path: Path, form: Form, count: int) -> None:
-    """Write a log with that many steps."""
+def make(path: Path, name: str) -> None:
+    """Write the log of a form."""
+    form = FORMS[name]
     with path.open("w", encoding="utf-8") as log:
         log.write(form.head)
-        for each in steps(count):
+        for each in steps(STEPS):
             log.write(form.line(each))
             if each.step % EVALUATED == 0:
                 log.write(form.said.format(each.step, each.step / 1000))

@@ -157,9 +157,11 @@ class Reader:
             end = 0
             for match in _DICTIONARY.finditer(text):
                 values = {key: a or b or c.strip() for key, a, b, c in _PAIR.findall(match[0])}
-                if fields.is_record(values) or "train_runtime" in values or "eval_loss" in values:
+                is_record = fields.is_record(values)
+                if is_record or "train_runtime" in values or "eval_loss" in values:
                     self._bar(text[end : match.start()])
-                    self._take(values, line.number, last_stamp(text[: match.start()]))
+                    stamp = last_stamp(text[: match.start()]) if match.start() else None
+                    self._take(values, line.number, stamp, is_record=is_record)
                     end = match.end()
             if end:
                 self._bar(text[end:])
@@ -194,8 +196,9 @@ class Reader:
         if len(self._bars) > 1000:
             self._bars.clear()
 
-    def _take(self, values: dict[str, str], line: int, stamp: Stamp | None) -> None:
-        is_record = fields.is_record(values)
+    def _take(
+        self, values: dict[str, str], line: int, stamp: Stamp | None, *, is_record: bool
+    ) -> None:
         if not self._trainings or (is_record and self._trainings[-1].summaries):
             self._trainings.append(_Training())
         training = self._trainings[-1]

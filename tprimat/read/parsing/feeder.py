@@ -164,27 +164,32 @@ class LogFeeder:
             if not self._settled:
                 self._audience.expect(lines)
             for line in lines:
-                if (len(self.opening) < OPENING or self._closed_by) and (
-                    shown := line.text.strip()
-                ):
-                    if not self.opening:
-                        self._closed_by = CLOSED_BY.get(shown, "")
-                    if len(self.opening) < OPENING:
-                        self.opening.append(shown)
-                    self.document = bool(self._closed_by) and shown == self._closed_by
-                is_first = len(self.opening) < OPENING
-                for reader in (
-                    self._listening if self._settled else self._audience.of(line, is_first=is_first)
-                ):
+                if len(self.opening) < OPENING or self._closed_by:
+                    self._look_around(line.text.strip())
+                if self._settled:
+                    readers: Sequence[Reader] = self._listening
+                else:
+                    readers = self._audience.of(line, is_first=len(self.opening) < OPENING)
+                for reader in readers:
                     reader.feed(line)
-                if self.step_like is None and not self._settled and looks_like_a_step(line):
-                    self.step_like = line
-                if not self._settled and not line.number % _ROUND:
-                    self._look(line.number)
+                if not self._settled:
+                    if self.step_like is None and looks_like_a_step(line):
+                        self.step_like = line
+                    if not line.number % _ROUND:
+                        self._look(line.number)
 
     def finish(self) -> list[tuple[str, list[ParsedLog]]]:
         """Return the names of log formats with the runs that their readers found."""
         return [(reader.name, reader.finish()) for reader in self.readers]
+
+    def _look_around(self, shown: str) -> None:
+        """Keep the first lines with anything in them; notice the end of a document."""
+        if shown:
+            if not self.opening:
+                self._closed_by = CLOSED_BY.get(shown, "")
+            if len(self.opening) < OPENING:
+                self.opening.append(shown)
+            self.document = bool(self._closed_by) and shown == self._closed_by
 
     def _look(self, number: int) -> None:
         """Drop readers that don't recognize the log, once another one does."""

@@ -103,8 +103,9 @@ class Record:
         A label is left out knowingly if its name here is empty; others with a number are kept as
         unread.
         """
-        for own, name in names.items():
-            if own in printed and name and self.figure(name_and_unit(name)[0]) is None:
+        for own in [own for own in names if own in printed]:
+            name = names[own]
+            if name and self.figure(name_and_unit(name)[0]) is None:
                 self.put(name, printed[own])
         unknown = () if printed.keys() <= names.keys() else printed.items()
         self.unread = tuple(

@@ -269,9 +269,7 @@ _CONTROL = re.compile(
 )
 # Colors that lost their escape byte, several in a row too. A reset can follow a word; others only
 # what is no letter or digit, since rate[5m] is no color.
-_BARE = re.compile(
-    r"\[(?:(?:0|39|49)m|(?<!\w\[)\d{1,3}(?:;\d{1,3})*m)(?:\[\d{1,3}(?:;\d{1,3})*m)*"
-)
+_BARE = re.compile(r"\[(?:(?:0|39|49)m|(?<!\w\[)\d{1,3}(?:;\d{1,3})*m)(?:\[\d{1,3}(?:;\d{1,3})*m)*")
 
 
 def clean(text: str) -> str:
@@ -368,6 +366,7 @@ _STAMP = re.compile(
     r"(\d\d)(?:[.,](\d{1,9}))?(Z|[+-]\d\d:?\d\d)?(?!\d)"
     r"|(?<=\[(\d{4})(\d\d)(\d\d) (\d\d):(\d\d):)(\d\d)\])"
 )
+_RESOLUTIONS = tuple(10.0**-digits for digits in range(7))
 
 
 def utc(seconds: float | None) -> str | None:
@@ -415,9 +414,9 @@ def _last_stamp(text: str) -> re.Match[str] | None:
 def _as_stamp(match: re.Match[str] | None) -> Stamp | None:
     if match is None:
         return None
-    groups = match.groups()
+    groups = match.groups("")
     day_and_time = map(int, groups[:6] if groups[0] else groups[8:])
-    fraction = groups[6] or ""
+    fraction = groups[6]
     offset = groups[7]
     zone = datetime.timezone.utc if offset == "Z" else None
     if offset and offset != "Z":
@@ -432,4 +431,4 @@ def _as_stamp(match: re.Match[str] | None) -> Stamp | None:
         time = datetime.datetime(*day_and_time, microsecond, zone)
     except ValueError:
         return None
-    return Stamp(time, 10.0 ** -min(len(fraction), 6))
+    return Stamp(time, _RESOLUTIONS[min(len(fraction), 6)])

@@ -67,7 +67,6 @@ class _Shape:
             and not any(each != own and each.startswith(own) for each in seen)
         )
 
-
     def fell(self, number: str) -> bool:
         """Return whether a whole number at the end of a line is much smaller than the last one: a
         digit less is a tenth.

@@ -234,8 +234,8 @@ class Reader(StepReader):
         if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
             return False
         printed = {}
-        for field in reversed([*_FIELD.finditer(line.text, anchor.end())]):
-            printed[field[1].lower()] = field[2]
+        for label, text in reversed(_FIELD.findall(line.text, anchor.end())):
+            printed[label.lower()] = text
         rated = "tps" in printed or "wps" in printed
         if not rated and not ({"loss", "global_avg_loss"} & printed.keys() and "memory" in printed):
             return self.cut_off(step, line)
@@ -253,7 +253,7 @@ class Reader(StepReader):
         read_statements(hints.LINES, line.text, line.number, self.sorter.pending.hinted)
         if world := _WORLD.search(before):
             state(self.stated, "num_gpus", int(world[1]), world[0], line.number)
-        labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
+        labels = map(str.lower, _UNREAD.findall(line.text, anchor.end()))
         record.unread = tuple(label for label in labels if label not in _NAMES)
         self.sorter.take(record)
         return True
