@@ -202,3 +202,15 @@ def test_readers_that_count_no_steps_or_find_some_before_they_know_the_log():
     assert got([Fake("a", "x", step="x")], ["x"] * 200, DetectionLimits(10**6, 10**6, 64)) == {
         "a": list(range(1, 129))
     }
+
+
+def test_a_reader_that_has_steps_and_does_not_count_them_is_alone_after_so_many_lines():
+    """A second one, such as DeepSpeed's beside the Trainer's, is heard until then."""
+    limits = DetectionLimits(steps=1, lines=128, known_lines=10**6)
+    readers = [Fake("a", "known", knows="known"), Fake("b", "known")]
+    readers[0].has_steps = True
+    assert got(readers, ["known"] * 320, limits)["b"] == list(range(1, 193))
+    late = [Fake("a", "known", knows="known"), Fake("b", "known", knows="own")]
+    late[0].has_steps = True
+    lines = [*["known"] * 150, "known own", *["known"] * 169]
+    assert got(late, lines, limits)["b"] == list(range(1, 321))
