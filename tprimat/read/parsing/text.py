@@ -415,7 +415,7 @@ def _as_stamp(match: re.Match[str] | None) -> Stamp | None:
     if match is None:
         return None
     groups = match.groups("")
-    day_and_time = map(int, groups[:6] if groups[0] else groups[8:])
+    year, month, day, hour, minute, second = map(int, groups[:6] if groups[0] else groups[8:])
     fraction = groups[6]
     offset = groups[7]
     zone = datetime.timezone.utc if offset == "Z" else None
@@ -428,7 +428,7 @@ def _as_stamp(match: re.Match[str] | None) -> Stamp | None:
             )
     try:
         microsecond = int(fraction[:6].ljust(6, "0"))
-        time = datetime.datetime(*day_and_time, microsecond, zone)
+        time = datetime.datetime(year, month, day, hour, minute, second, microsecond, zone)
     except ValueError:
         return None
     return Stamp(time, _RESOLUTIONS[min(len(fraction), 6)])
