@@ -148,8 +148,8 @@ class Reader:
         """Whether a dictionary of training steps was found."""
         return any(training.entries for training in self._trainings)
 
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
+    def feed(self, line: Line) -> bool:
+        """Take the next line; return whether it holds dictionaries."""
         text = line.text
         if "TrainOutput(" in text and (output := _OUTPUT.search(text)) and self._trainings:
             self._trainings[-1].reached = int(output[1]) or None
@@ -167,7 +167,7 @@ class Reader:
                 self._bar(text[end:])
                 if "eval_runtime" in text:
                     self._pending.events.feed(line.number, text)
-                return
+                return True
             if not line.whole and _CUT.search(text):
                 self._cut = True
         self._bar(text)
@@ -178,6 +178,7 @@ class Reader:
             read_statements(_STATEMENTS, text, line.number, pending.stated, without_prefixes(text))
         deepspeed_setup.statements_in(text, line.number, pending.stated)
         options_in(text, line.number, pending.stated)
+        return False
 
     def finish(self) -> list[ParsedLog]:
         """Return the runs, in the order of the log."""

@@ -1,9 +1,10 @@
 """Feed a log to the readers of all log formats until one recognizes it.
 
 At first a reader gets the lines that may say something to it, and all once it knows the log. Once
-one has found steps, those that don't know the log get no more of it: in a log of millions of lines
-they would only cost time. A reader that can takes blocks of bytes from then on, and passes most of
-them over.
+one has counted steps enough, those that don't know the log get no more of it: in a log of millions
+of lines they would only cost time. Beside one that has steps and doesn't count them they get lines
+with a sign of theirs that are no steps of it. A reader that can takes blocks of bytes from then on,
+and passes most of them over.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from tprimat.read.parsing.events import SIGNS
 from tprimat.read.parsing.failures import HINTS
 from tprimat.read.parsing.nearest import looks_like_a_step
 from tprimat.read.parsing.parsed_log import ParsedLog, Reader, TakesBlocks
-from tprimat.read.parsing.text import Line, lines_of
+from tprimat.read.parsing.records import LONGEST_SPELLING
+from tprimat.read.parsing.text import Line, lines_of, spelling_of
 
 
 class DetectionLimits(NamedTuple):
@@ -45,6 +47,9 @@ OPENING = 3
 
 _ROUND = 64
 """Lines from one look at the readers to the next."""
+
+MOST_SPELLINGS = 4096
+"""Spellings of lines of which it is known who has a sign in them."""
 
 _SIGNS_FOR_ALL = (*SIGNS, *HINTS)
 _TIME = re.compile(r"\d\d:\d\d:\d\d")
@@ -83,6 +88,7 @@ class _Audience:
         self._signs: list[str] = []
         self._last: Sequence[Reader] = ()
         self._has_times = self._goes_on = False
+        self._by_spelling: dict[bytes, list[Reader]] = {}
 
     def expect(self, lines: Iterable[Line]) -> None:
         """Look for signs in the next lines: in many at once that costs half as much as in each."""
@@ -121,6 +127,25 @@ class _Audience:
         self._last = readers
         return readers
 
+    def with_signs(self, text: str) -> list[Reader]:
+        """Return the readers with a sign of their own in a line; it may differ in its digits."""
+        if len(text) > LONGEST_SPELLING:
+            return self._with_signs(spelling_of(text))
+        spelling = spelling_of(text)
+        readers = self._by_spelling.get(spelling)
+        if readers is None:
+            readers = self._with_signs(spelling)
+            if len(self._by_spelling) < MOST_SPELLINGS:
+                self._by_spelling[spelling] = readers
+        return readers
+
+    def _with_signs(self, spelling: bytes) -> list[Reader]:
+        numbers = set[int]()
+        for sign, readers in self._routes.items():
+            if readers and spelling_of(sign) in spelling:
+                numbers |= readers
+        return [self._readers[number] for number in sorted(numbers)]
+
 
 class LogFeeder:
     """What the readers get of one log, in its order.
@@ -143,7 +168,7 @@ class LogFeeder:
         self._closed_by = ""
         self._listening = list(readers)
         self._audience = _Audience(readers)
-        self._settled = False
+        self._settled = self._others_overhear = False
         self._steps_since = self._known_since = math.inf
         self._limits = limits or DetectionLimits()
 
@@ -170,8 +195,11 @@ class LogFeeder:
                     readers: Sequence[Reader] = self._listening
                 else:
                     readers = self._audience.of(line, is_first=len(self.opening) < OPENING)
+                is_step = False
                 for reader in readers:
-                    reader.feed(line)
+                    is_step = reader.feed(line) or is_step
+                if self._others_overhear and not is_step:
+                    self._let_overhear(line)
                 if not self._settled:
                     if self.step_like is None and looks_like_a_step(line):
                         self.step_like = line
@@ -181,6 +209,16 @@ class LogFeeder:
     def finish(self) -> list[tuple[str, list[ParsedLog]]]:
         """Return the names of log formats with the runs that their readers found."""
         return [(reader.name, reader.finish()) for reader in self.readers]
+
+    def _let_overhear(self, line: Line) -> None:
+        """Give a line that is no step to the other readers that have a sign in it. One that knows
+        the log then, which may be of two programs, reads on.
+        """
+        for reader in self._audience.with_signs(line.text):
+            if reader not in self._listening:
+                reader.feed(line)
+                if reader.recognized or getattr(reader, "within", False):
+                    self._listening.append(reader)
 
     def _look_around(self, shown: str) -> None:
         """Keep the first lines with anything in them; notice the end of a document."""
@@ -194,7 +232,8 @@ class LogFeeder:
     def _look(self, number: int) -> None:
         """Drop readers that don't recognize the log, once another one does."""
         steps = max((getattr(reader, "steps_found", 0) for reader in self.readers), default=0)
-        if steps or any(getattr(reader, "has_steps", False) for reader in self.readers):
+        has_steps = any(getattr(reader, "has_steps", False) for reader in self.readers)
+        if steps or has_steps:
             self._steps_since = min(self._steps_since, number)
         if steps or any(reader.recognized for reader in self.readers):
             self._known_since = min(self._known_since, number)
@@ -205,5 +244,6 @@ class LogFeeder:
         ):
             self._listening = [reader for reader in self._listening if reader.recognized]
             self._settled = True
+            self._others_overhear = has_steps and not steps
             if len(self._listening) == 1 and hasattr(self._listening[0], "feed_block"):
                 self.alone = cast(TakesBlocks, self._listening[0])
