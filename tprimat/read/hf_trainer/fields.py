@@ -91,6 +91,9 @@ _SUMMARY = {
 }
 """Keys of the final dictionary and of train_results.json, and their names in native_metrics."""
 
+_OF_STEPS = ("learning_rate", "epoch", "grad_norm", "step", "iteration")
+"""Keys of which a dictionary of training steps has one beside its loss."""
+
 AXOLOTL = ("tokens/train_per_sec_per_gpu", "memory/max_active (GiB)", "memory/max_mem_active(gib)")
 """Keys that only Axolotl adds."""
 
@@ -103,9 +106,7 @@ def is_record(entry: Mapping[str, object]) -> bool:
     """Return whether a dictionary describes training steps, not an evaluation or the whole
     training.
     """
-    return "loss" in entry and bool(
-        entry.keys() & {"learning_rate", "epoch", "grad_norm", "step", "iteration"}
-    )
+    return "loss" in entry and not entry.keys().isdisjoint(_OF_STEPS)
 
 
 def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
@@ -113,7 +114,7 @@ def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
     some print `step`.
     """
     shown = entry.get("global_step/max_steps", entry.get("iteration", ""))
-    together = re.fullmatch(r"(\d{1,12})/(\d{1,12})", str(shown))
+    together = re.fullmatch(r"(\d{1,12})/(\d{1,12})", str(shown)) if shown else None
     if together:
         return int(together[1]) or None, int(together[2]) or None
     step = number(entry.get("step"))

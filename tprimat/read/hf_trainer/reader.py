@@ -89,7 +89,7 @@ _METRIC = re.compile(
 _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class _Entry:
     """A dictionary of training steps, its step if `printed`, and the progress bars before and
     after, by total.
@@ -150,8 +150,13 @@ class Reader:
         """Whether a dictionary of a training was seen."""
         return bool(self._trainings)
 
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
+    @property
+    def has_steps(self) -> bool:
+        """Whether a dictionary of training steps was found."""
+        return any(training.entries for training in self._trainings)
+
+    def feed(self, line: Line) -> bool:
+        """Take the next line; return whether it holds dictionaries."""
         text = line.text
         output = _OUTPUT.search(text) if "TrainOutput(" in text else None
         if output and self._trainings:
@@ -162,9 +167,11 @@ class Reader:
             end = 0
             for match in _DICTIONARY.finditer(text):
                 values = {key: a or b or c.strip() for key, a, b, c in _PAIR.findall(match[0])}
-                if fields.is_record(values) or "train_runtime" in values or "eval_loss" in values:
+                is_record = fields.is_record(values)
+                if is_record or "train_runtime" in values or "eval_loss" in values:
                     self._bar(text[end : match.start()])
-                    self._take(values, line.number, last_stamp(text[: match.start()]))
+                    stamp = last_stamp(text[: match.start()]) if match.start() else None
+                    self._take(values, line.number, stamp, is_record=is_record)
                     end = match.end()
             if end and output:
                 self._trainings[-1].reached = int(output[1]) or None
@@ -172,7 +179,7 @@ class Reader:
                 self._bar(text[end:])
                 if "eval_runtime" in text:
                     self._pending.events.feed(line.number, text)
-                return
+                return True
             if not line.whole and _CUT.search(text):
                 self._cut = True
         self._bar(text)
@@ -183,6 +190,7 @@ class Reader:
             read_statements(_STATEMENTS, text, line.number, pending.stated, without_prefixes(text))
         deepspeed_setup.statements_in(text, line.number, pending.stated)
         options_in(text, line.number, pending.stated)
+        return False
 
     def finish(self) -> list[ParsedLog]:
         """Return the runs, in the order of the log."""
@@ -217,14 +225,17 @@ class Reader:
         if len(self._bars) > 1000:
             self._bars.clear()
 
-    def _take(self, values: dict[str, str], line: int, stamp: Stamp | None) -> None:
-        is_record = fields.is_record(values)
+    def _take(
+        self, values: dict[str, str], line: int, stamp: Stamp | None, *, is_record: bool
+    ) -> None:
         if not self._trainings or (is_record and self._trainings[-1].summaries):
             self._trainings.append(_Training())
         training = self._trainings[-1]
-        pending = self._pending
-        self._pending = LogContext()
-        training.around.absorb(pending)
+        if self._pending.is_empty:
+            training.around.go_on(None)
+        else:
+            training.around.absorb(self._pending)
+            self._pending = LogContext()
         if not is_record and "train_runtime" in values:
             training.summaries.append(values)
             training.summed_at = training.summed_at or line
@@ -367,7 +378,7 @@ def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
 def _step_hint(entry: _Entry, total: int | None) -> StepHint:
     mantissa, _, exponent = entry.values.get("epoch", "").lower().partition("e")
     digits = len(mantissa.partition(".")[2])
-    power = int(exponent) if re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
+    power = int(exponent) if exponent and re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
     # A rounded epoch may be off by half a unit of its last digit; one with twelve digits or more
     # isn't rounded.
     resolution = 0.5 * 10.0 ** (power - digits) if digits < 12 else 1e-9

@@ -10,9 +10,10 @@ precedence.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.parsed_log import Beside
@@ -108,12 +109,42 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
     `--name value`.
     """
     text = text[:20_000]
-    if not has_sign(text, NAMED):
-        return
 
     def add(field: str, value: Any) -> None:
         state(stated, field, value, text, line, ECHOED)
 
+    echo = _echoed(text, bare)
+    for field, value in echo.options:
+        add(field, value)
+    if echo.processes:
+        launched = {}
+        for field, names in _LAUNCHED.items():
+            launched[field] = first_of(echo.processes, names) or _earlier(field, line, stated)
+            if text.rstrip().endswith("\\"):
+                add(field, launched[field])
+        every = (launched["launched_per_node"] or 0) * (launched["launched_nodes"] or 1)
+        add("num_gpus", count(echo.processes.get("num_processes", every)))
+    if "Num proc" in text and (listed := _NUM_PROCESSES.match(text)):
+        add("num_gpus", count(listed[1]))
+
+
+class _Echo(NamedTuple):
+    """The options that a line echoes, as fields and values; and what it says of processes, by the
+    names of a launcher's options.
+    """
+
+    options: Sequence[tuple[str, Any]] = ()
+    processes: Mapping[str, int] = {}
+
+
+@functools.lru_cache(maxsize=2)
+def _echoed(text: str, bare: bool) -> _Echo:
+    """Return the options that a line echoes. Cached, since many readers ask for the same line one
+    after the other.
+    """
+    if not has_sign(text, NAMED):
+        return _Echo()
+    echoed = []
     switches = [("--", name, "=", "true") for name in _SWITCH.findall(text)]
     for sign, name, between, value in _OPTION.findall(text) + switches:
         if "-" in name and sign != "--":
@@ -122,24 +153,15 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
         # A blank alone parts name and value on a command line only: prose has such pairs, too.
         if sign == "--" or (between.strip() and bare and name not in _DASHED_ONLY):
             field, read = _OPTIONS[name]
-            add(field, read(value))
+            echoed.append((field, read(value)))
     unread = []
     for size in _SIZE.finditer(text):
         if not _PROCESSES.match(size[0]) and size[1].replace("-", "_") not in _OPTIONS:
             unread.append(size[0])
     if unread:
-        add("unread_sizes", ", ".join(unread[:3]))
+        echoed.append(("unread_sizes", ", ".join(unread[:3])))
     processes = {name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)}
-    if processes:
-        launched = {}
-        for field, names in _LAUNCHED.items():
-            launched[field] = first_of(processes, names) or _earlier(field, line, stated)
-            if text.rstrip().endswith("\\"):
-                add(field, launched[field])
-        every = (launched["launched_per_node"] or 0) * (launched["launched_nodes"] or 1)
-        add("num_gpus", count(processes.get("num_processes", every)))
-    if listed := _NUM_PROCESSES.match(text):
-        add("num_gpus", count(listed[1]))
+    return _Echo(echoed, processes)
 
 
 _LAUNCHED = {

@@ -24,11 +24,14 @@ def number(value: object) -> float | None:
     if type(value) is float:
         return value
     if isinstance(value, str):
-        value = value.strip().rstrip("%")
-        if "," in value and _GROUPED.fullmatch(value):
-            value = value.replace(",", "")
+        if value[-1:].isdigit() and "," not in value:
+            plain = value
+        else:
+            plain = value.strip().rstrip("%")
+            if "," in plain and _GROUPED.fullmatch(plain):
+                plain = plain.replace(",", "")
         # Python reads 1_000 as a number, which nothing prints as one.
-        value = "" if "_" in value else value
+        value = "" if "_" in plain else plain
     elif value is None or isinstance(value, bool):
         return None
     try:
