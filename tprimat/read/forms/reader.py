@@ -123,10 +123,12 @@ class FormReader(StepReader):
         self._plans: dict[Outline, list[tuple[str, Field]]] = {}
         self._settings: dict[str, set[float]] = {}
 
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
-        if not self.torn.read(line, self.take):
+    def feed(self, line: Line) -> bool:
+        """Take the next line; return whether it holds metrics."""
+        is_taken = self.torn.read(line, self.take)
+        if not is_taken:
             self.other(line)
+        return is_taken
 
     def take(self, line: Line) -> bool:
         """Read a line of the form; return False for others."""

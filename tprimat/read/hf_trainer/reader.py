@@ -212,7 +212,7 @@ class Reader:
             self._metrics = {}
             is_known = bool(self._trainings and self._trainings[-1].summaries)
             if "train_runtime" in metrics and not is_known:
-                self._take(metrics, line, None)
+                self._take(metrics, line, None, is_record=False)
 
     def _bar(self, text: str) -> None:
         if "|" not in text:
