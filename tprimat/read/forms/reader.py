@@ -20,12 +20,13 @@ from tprimat.read.forms.joining import joined
 from tprimat.read.forms.mining import FEWEST, OF_TRAINING, Form, Miner
 from tprimat.read.parsing import placing
 from tprimat.read.parsing.events import Mark
+from tprimat.read.parsing.following import AGREEING
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import Record, set_windows
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import NO_YEAR, Line, Stamp
-from tprimat.read.parsing.values import state, whole
+from tprimat.read.parsing.values import state, whole, whole_ratio
 from tprimat.results.account import Timing
 
 FEWEST_UNASKED = 3
@@ -35,6 +36,9 @@ ANOTHER_FORM = 5
 """Lines with values of a training behind the last record that show that the form has changed: one
 or two are a summary.
 """
+
+MOST_RATIOS = 50
+"""Lines from which the number of GPUs follows."""
 
 LAGGING = 64
 """Steps by which one process lags behind another one that writes to the same text."""
@@ -121,6 +125,7 @@ class FormReader(StepReader):
         self._is_of_step = False
         self._recent: collections.deque[int] = collections.deque(maxlen=LAGGING)
         self._plans: dict[Outline, list[tuple[str, Field]]] = {}
+        self._gpus = collections.Counter[int | None]()
         self._settings: dict[str, set[float]] = {}
 
     def feed(self, line: Line) -> bool:
@@ -156,6 +161,7 @@ class FormReader(StepReader):
         self._line = line
         counter = piece.outline.field(self.form.counter)
         values = self._values(piece)
+        self._count_gpus(piece)
         if counter is None and not values:
             return False
         if self.form.counter and counter is None:
@@ -254,6 +260,18 @@ class FormReader(StepReader):
                 self._is_of_step = meanings.is_of_step(field.label, field.unit)
         return values
 
+    def _count_gpus(self, piece: Piece) -> None:
+        """Count the GPUs that follow from the tokens/s of all and of one, as they are printed:
+        222.4K / 55.6K are 4.
+        """
+        kinds = piece.outline.kinds
+        every, one = kinds.get("tokens_per_second"), kinds.get("tokens_per_second_per_gpu")
+        if every is not None and one is not None and self._gpus.total() < MOST_RATIOS:
+            printed = piece.printed
+            factor = float(every.factor) / float(one.factor)
+            ratio = whole_ratio((printed[every.place],), (printed[one.place],), factor)
+            self._gpus[ratio] += 1
+
     def _put(self, values: Mapping[str, float], *, replaces: bool = True) -> None:
         """Add values to the open record."""
         assert self._open is not None
@@ -332,6 +350,10 @@ class FormReader(StepReader):
         run.timing = _timing(found)
         if found.contradiction is not None:
             run.unknown["step_times"] = found.contradiction
+        for gpus, times in self._gpus.most_common(1):
+            if gpus and times >= AGREEING * self._gpus.total():
+                quote = "tokens/s of all / tokens/s of one GPU"
+                state(run.stated, "num_gpus", gpus, quote, self.form.example[0])
         for name, values in self._settings.items():
             if len(values) == 1 and (size := whole(values.pop())):
                 state(run.stated, name, size, self.form.example[1], self.form.example[0])
