@@ -105,6 +105,8 @@ def by_reason(notes: Iterable[Note]) -> list[Note]:
 ASSUMED = frozenset(
     {
         "form-average-assumed",
+        "form-coarse-clock",
+        "form-coarse-rate",
         "form-counter-assumed",
         "form-epoch-assumed",
         "form-few-records",
@@ -113,6 +115,7 @@ ASSUMED = frozenset(
         "form-order-assumed",
         "form-printed-is-part",
         "form-stamps-vary",
+        "form-training-assumed",
         "form-unit-assumed",
     }
 )

@@ -85,6 +85,14 @@ ROWS = {
                 "the times between stamps vary by half and more: they are assumed to be those of"
                 " the steps"
             ),
+            "form-training-assumed": (
+                "no loss and no word says that it is a training: it is assumed to be one"
+            ),
+            "form-coarse-rate": "the printed rate has too few digits for an exact time of a step",
+            "form-coarse-clock": (
+                "the time stamps are so coarse that the time of a step is known to"
+                " ±{percent:.0f}% only"
+            ),
             "form-few-steps": "only {count:count line} of it has this form",
             "form-few-records": "only {count:count time} between two records is known",
             "form-average-assumed": (

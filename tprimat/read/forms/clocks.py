@@ -50,6 +50,9 @@ LEAST_DIGITS = 3
 PRINTED = "printed_time"
 """Where a record holds the printed time until it is known what that is."""
 
+COARSE = 0.05
+"""Share by which a time may be off, for the resolution of its clock, that is read without asking."""
+
 VARYING = 0.75
 """Share of the distances between time stamps that are within half of the typical one at least, if
 they are taken for the times of steps.
@@ -96,6 +99,10 @@ class _Clock:
     def is_clear(self) -> bool:
         """Return whether it has any differences, and enough time passes on it."""
         return self.count() > 0 and self.total() >= FAINT * self.resolution
+
+    def doubt(self) -> float:
+        """Return by what share all its time may be off."""
+        return 2 * self.resolution / self.total()
 
     def count(self) -> int:
         """Return the number of differences."""
@@ -207,6 +214,8 @@ def _without_printed(clear: Sequence[_Clock]) -> Timed:
     if not clear:
         return Timed()
     best, *others = clear
+    if best.kind == "steps_per_second" and not others and _digits(best) < LEAST_DIGITS:
+        return Timed(best.seconds, best.kind, doubts=[Note("form-coarse-rate")])
     is_certain = any(other.agrees(best.seconds) for other in others)
     if not is_certain and any(not other.agrees(best.seconds) for other in others):
         quotient, _ = best.quotient(others[0].seconds)
@@ -214,9 +223,16 @@ def _without_printed(clear: Sequence[_Clock]) -> Timed:
     doubts = []
     if not is_certain and best.kind == "stamp" and _varies(best):
         doubts.append(Note("form-stamps-vary"))
+    if best.resolution and not is_certain and (doubt := best.doubt()) > COARSE:
+        doubts.append(Note("form-coarse-clock", {"percent": 100 * doubt}))
     if best.count() < FEWEST and not is_certain:
         doubts.append(Note("form-few-records", {"count": best.count()}))
     return Timed(best.seconds, best.kind, best.windows, is_certain, doubts)
+
+
+def _digits(clock: _Clock) -> int:
+    """Return how many digits the rates have of which a clock is the inverse, at most."""
+    return max(digits(f"{1 / seconds:.6g}") for seconds in clock.seconds if seconds)
 
 
 def _varies(clock: _Clock) -> bool:
@@ -306,9 +322,8 @@ def _between(
 def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Clock]:
     """Yield the clocks that follow from rates: of steps, and of tokens or samples that are counted."""
     rates = _column(records, "steps_per_second")
-    usable = [rate if rate and digits(f"{rate:.12g}") >= LEAST_DIGITS else None for rate in rates]
-    if _known(usable):
-        yield _Clock("steps_per_second", [1 / rate if rate else None for rate in usable], strides)
+    if _known(rates):
+        yield _Clock("steps_per_second", [1 / rate if rate else None for rate in rates], strides)
     for noun, size in (("tokens", "tokens_per_step"), ("samples", "global_batch_size")):
         rates = _column(records, f"{noun}_per_second")
         sizes = _column(records, size)

@@ -23,7 +23,7 @@ LONGEST = 2_000
 """Characters of a line that are looked at."""
 
 NUMBER = re.compile(
-    r"""(?<![\w.])(?:
+    r"""(?:(?<![\w.])|(?<=\bstep)|(?<=\biter)|(?<=\bepoch))(?:
         (?:\d{1,4}\ days?,\ )?\d{1,4}:\d\d(?::\d\d)?(?:\.\d{1,9})?(?![\w:])  # 1 day, 2:03:04
         |[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?
             (?!\d|\.\d|[A-Za-z_]+\d)
@@ -55,7 +55,7 @@ a line.
 """
 
 _BAR = re.compile(
-    r"(?<!\d)\d{1,3}%\|[^|\r]{0,400}\| *(?P<count>[\d.]+[kMG]?)/(?P<total>[\d.]+[kMG]?) "
+    r"(?:(?<!\d)\d{1,3}%\|[^|\r]{0,400}\| *|(?<![\w/.]))(?P<count>[\d.]+[kMG]?)/(?P<total>[\d.]+[kMG]?) "
     r"*\[(?P<elapsed>[\d:]+)<(?P<left>[\d:?]+)(?:, *(?P<rate>[^,\]]*))?(?:, *(?P<more>[^\]]*))?\]?"
 )
 LONGEST_TITLE = 120
@@ -78,7 +78,7 @@ _TRAILING = " \t:=([{'\"`~@→>"
 _RELATED = re.compile(r"\s*(?:/|of|out of)\s*")
 _AGAIN = re.compile(r"\S{0,12}?\s?\(\s*")
 _EVALUATES = re.compile(
-    r"\b(?:val|valid|validation|validating|eval|evaluation|evaluating|test)\b", re.I
+    r"\b(?:val|valid|validation|validating|eval|evaluation|evaluating|test|cv)\b", re.I
 )
 _TRAINS = re.compile(r"\btrain(?:ing|ed)?\b|(?<![A-Za-z])train_", re.I)
 _WORD = re.compile(r"[A-Za-z]\w+")
@@ -201,7 +201,7 @@ class Pieces:
         text = text[:LONGEST]
         if text.lstrip()[:1] in (">", "#"):
             text = _QUOTE.sub("", text)
-        if "%|" in text and (bar := _BAR.search(text)):
+        if ("%|" in text or "<" in text) and (bar := _BAR.search(text)):
             yield from self._piece(_as_line(bar), None, is_bar=True)
             text = text[bar.end() :]
         stamp = None
@@ -336,14 +336,25 @@ def outline_of(outline: str) -> Outline:
     gaps = outline.split("\0")
     fields: list[Field] = []
     used = 0
+    is_of_interval = False
     for place, (gap, behind) in enumerate(itertools.pairwise(gaps)):
         ahead = gap[used:]
         unit, factor, used = meanings.unit_of(behind)
         before = fields[-1] if fields else None
         if before and before.place == place - 1 and _RELATED.fullmatch(ahead):
-            fields[-1] = dataclasses.replace(before, total=place)
+            fields[-1] = dataclasses.replace(
+                before, total=place, kind=_kind_of_count(before, behind)
+            )
             continue
         field = _field(place, ahead, behind, unit, factor, is_last=place == len(gaps) - 2)
+        if field.kind == meanings.TIME and meanings.counts_steps(behind):
+            # Time (100 iters): 2.3 s
+            field = dataclasses.replace(field, kind=meanings.IGNORED)
+            is_of_interval = True
+        elif is_of_interval:
+            is_of_interval = False
+            if field.kind in (None, meanings.TIME):
+                field = dataclasses.replace(field, kind=meanings.INTERVAL)
         # 0.512 (0.498): the second one is a mean. 4.37 (80.6 ms): it is something else.
         is_mean = place and not field.label and _AGAIN.fullmatch(ahead)
         is_other = before is not None and field.kind == meanings.TIME != before.kind
@@ -352,6 +363,13 @@ def outline_of(outline: str) -> Outline:
     words = sum(len(_WORD.findall(gap)) for gap in gaps)
     is_evaluation = bool(_EVALUATES.search(gaps[0])) and not _TRAINS.search(outline)
     return Outline(tuple(fields), words, is_evaluation)
+
+
+def _kind_of_count(field: Field, behind: str) -> str | None:
+    """Return the kind of a count with a total, by what stands behind that: 2600/2983 batches."""
+    if field.kind is None and meanings.counts_steps(behind):
+        return meanings.STEP
+    return field.kind
 
 
 def _label_behind(behind: str, *, is_last: bool) -> str:
@@ -377,8 +395,8 @@ def _field(
     elif unit is not None and unit.is_time and kind is None:
         # A time with an unknown label is one of a part: 490 ms of `Forward 490 ms`.
         kind = meanings.IGNORED if label else meanings.TIME
-    elif kind == meanings.AVERAGED and meanings.is_mean_time(label):
-        kind = meanings.MEAN_TIME
+    elif kind == meanings.AVERAGED:
+        kind = meanings.kind_of_mean(label)
     return Field(place, label, kind, unit or meanings.unit_in(label), factor)
 
 

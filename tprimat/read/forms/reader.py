@@ -118,6 +118,9 @@ class FormReader(StepReader):
         self._offset = self._epochs = 0
         self._line = 0
         self._planned: int | None = None
+        self._total: int | None = None
+        self._is_first = False
+        self._closed: tuple[str, ...] = ()
         self._others: list[int] = []
         self._day = datetime.timedelta()
         self._last_stamp: Stamp | None = None
@@ -180,6 +183,10 @@ class FormReader(StepReader):
             self._close()
         if self._open is None:
             self._open = Record(step, line, stamp=self._dated(piece.stamp))
+            # Another number of planned steps is another training's.
+            is_new = self._total not in (None, self._planned)
+            self._is_first = is_new and self.form.has_steady_total
+            self._total = self._planned
         self._put(values)
         self._count = step
         if self.form.closes and rises:
@@ -198,6 +205,10 @@ class FormReader(StepReader):
         if value is None or not value.is_integer() or value < 0:
             return None
         step = int(value)
+        if self.form.closed is not None:
+            return self._closed_step(step, piece)
+        if self.form.counts_total:
+            return None if counter.total is None else whole(piece.printed[counter.total])
         if counter.total is not None:
             self._planned = whole(piece.printed[counter.total])
             if self.form.epoch is None:
@@ -214,6 +225,17 @@ class FormReader(StepReader):
                 step = int(value) + self._offset
                 step += self._count == step
         return step
+
+    def _closed_step(self, step: int, piece: Piece) -> int | None:
+        """Return the step of the end of an epoch, of which only the number of steps is printed; a
+        progress bar may be printed several times.
+        """
+        if step != self.form.closed:
+            return None
+        if piece.printed == self._closed:
+            return self._count
+        self._closed = piece.printed
+        return (self._count or 0) + step
 
     def _is_copy(self, step: int, values: Mapping[str, float]) -> bool:
         """Return whether another process has printed the step a few lines before."""
@@ -294,7 +316,7 @@ class FormReader(StepReader):
         if self.form.micro is not None and len(parts) == self.form.micro_batches:
             record.put(PRINTED, math.fsum(parts))
         if record.figures() or record.not_finite:
-            self.sorter.take(record)
+            self.sorter.take(record, another=self._is_first)
 
     def _dated(self, stamp: Stamp | None) -> Stamp | None:
         """Return a stamp that has a day: after 23:59:59 comes the next day's 00:00:00."""
@@ -325,6 +347,9 @@ class FormReader(StepReader):
         )
         if all(PRINTED not in record.native for record in records):
             self._use_means(records)
+        if all(record.loss is None for record in records):
+            for record in records:
+                record.put("loss", record.native.pop(meanings.MEAN_LOSS, None))
         found = timed(
             records, has_unit=self._has_unit, is_of_step=self._is_of_step, paused=places.keys()
         )
@@ -414,18 +439,20 @@ def _doubts(form: Form, found: Timed, records: int) -> list[Note]:
     doubts = list(found.doubts)
     if form.epoch is not None and not form.has_total:
         doubts.append(Note("form-epoch-assumed"))
+    if not form.is_proven:
+        doubts.append(Note("form-training-assumed"))
     if not form.counter:
         doubts.append(Note("form-order-assumed"))
     elif not form.is_stated:
         doubts.append(Note("form-counter-assumed", {"label": form.counter_label}))
-    if FEWEST <= records < FEWEST_UNASKED:
+    if records < FEWEST_UNASKED:
         doubts.append(Note("form-few-steps", {"count": records}))
     return doubts
 
 
 def _lacks(form: Form, found: Timed, records: int) -> Note | None:
     """Return why a training can't be read; None if it can."""
-    if records < FEWEST:
+    if records < FEWEST and not form.is_single:
         return Note("form-lacks-records")
     if form.counts_epochs:
         return Note("form-counts-epochs")
