@@ -214,6 +214,11 @@ class Unit(NamedTuple):
     factor: str = "1"
     is_time: bool = False
 
+    @property
+    def is_long(self) -> bool:
+        """Whether it is longer than a second: no step is printed in minutes without a label."""
+        return self.factor in ("60", "3600")
+
 
 _TIMES = (
     (r"us|µs|microseconds?", "1e-6"),

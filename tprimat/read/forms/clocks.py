@@ -216,8 +216,8 @@ def _without_printed(clear: Sequence[_Clock]) -> Timed:
     best, *others = clear
     if best.kind == "steps_per_second" and not others and _digits(best) < LEAST_DIGITS:
         return Timed(best.seconds, best.kind, doubts=[Note("form-coarse-rate")])
-    is_certain = any(other.agrees(best.seconds) for other in others)
-    if not is_certain and any(not other.agrees(best.seconds) for other in others):
+    is_certain = any(best.agrees(other.seconds) for other in others)
+    if others and not is_certain:
         quotient, _ = best.quotient(others[0].seconds)
         return Timed(contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)}))
     doubts = []

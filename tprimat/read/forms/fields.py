@@ -76,11 +76,12 @@ _COLUMNS = re.compile(r"[\s|,/%\0]+")
 DELIMITER = re.compile(r"[|,;{}\[\]]|\t| [-–] |\s\s|=>|\s/\s|(?<=\w):(?=\s)|\s\*\s")
 _TRAILING = " \t:=([{'\"`~@→>"
 _RELATED = re.compile(r"\s*(?:/|of|out of)\s*")
-_AGAIN = re.compile(r"\S{0,12}?\s?\(\s*")
+_AGAIN = re.compile(r"[\w%/]{0,12}\s?\(\s*")
 _EVALUATES = re.compile(
     r"\b(?:val|valid|validation|validating|eval|evaluation|evaluating|test|cv)\b", re.I
 )
 _TRAINS = re.compile(r"\btrain(?:ing|ed)?\b|(?<![A-Za-z])train_", re.I)
+_LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[A-Za-z]\w+")
 
 
@@ -353,8 +354,8 @@ def outline_of(outline: str) -> Outline:
             is_of_interval = True
         elif is_of_interval:
             is_of_interval = False
-            if field.kind in (None, meanings.TIME):
-                field = dataclasses.replace(field, kind=meanings.INTERVAL)
+            if field.kind in (None, meanings.TIME) or (field.unit and field.unit.is_time):
+                field = dataclasses.replace(field, label="", kind=meanings.INTERVAL)
         # 0.512 (0.498): the second one is a mean. 4.37 (80.6 ms): it is something else.
         is_mean = place and not field.label and _AGAIN.fullmatch(ahead)
         is_other = before is not None and field.kind == meanings.TIME != before.kind
@@ -392,6 +393,9 @@ def _field(
     if unit is not None and unit.kind:
         if kind not in (meanings.EVALUATION, meanings.IGNORED, meanings.AVERAGED):
             kind = meanings.with_scope(unit.kind, label)
+    elif unit is not None and unit.is_time and kind is None and unit.is_long:
+        # 3 h, 12 m, 6 s is the rest of a training.
+        kind = meanings.IGNORED
     elif unit is not None and unit.is_time and kind is None:
         # A time with an unknown label is one of a part: 490 ms of `Forward 490 ms`.
         kind = meanings.IGNORED if label else meanings.TIME
@@ -410,4 +414,5 @@ def label_of(ahead: str) -> str:
             unit = f" ({shown[begin + 1 : -1]})"
             shown = shown[:begin].rstrip(_TRAILING)
     last = DELIMITER.split(shown)[-1]
-    return last.strip(" '\"`:=*-.)]}") + unit
+    label = last.strip(" '\"`:=*-.)]}")
+    return label + unit if _LETTER.search(label) else ""

@@ -190,8 +190,9 @@ class _Count:
 
     def has_steady_total(self) -> bool:
         """Return whether each total stands in one stretch of the text."""
-        stretches = [total for total, _ in itertools.groupby(self.totals)]
-        return None not in stretches and len(stretches) == len(set(stretches))
+        totals = [total for total in self.totals if total is not None]
+        stretches = [total for total, _ in itertools.groupby(totals)]
+        return bool(stretches) and len(stretches) == len(set(stretches))
 
     def rises(self) -> int:
         """Return how often it is larger than before."""
@@ -327,12 +328,14 @@ def _form_of_line(row: Row) -> Form | None:
 
 
 def _without_other_bars(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows without progress bars, where other lines have a loss: bars count whatever
-    runs.
+    """Return the rows without progress bars, where other lines have the loss of a step, not of an
+    epoch: bars count whatever runs.
     """
     others = [row for row in rows if not row.piece.is_bar]
-    if any("loss" in row.piece.outline.kinds for row in others if row.is_training):
-        return others
+    for row in others:
+        kinds = row.piece.outline.kinds
+        if row.is_training and "loss" in kinds and meanings.EPOCH not in kinds:
+            return others
     return list(rows)
 
 
@@ -425,7 +428,7 @@ def _by_behavior(
     for key, count in counts.items():
         beside = sum(rows[index].is_training for index in count.rows)
         is_steady = count.is_steady() or (_is_of_epoch(count, rows) and not count.falls())
-        if count.field.kind is None and beside >= STEADY * len(training) and is_steady:
+        if count.field.kind is None and beside >= STEADY * _most_alike(training) and is_steady:
             found.append((-beside, count.field.place, key))
     if not found:
         return None

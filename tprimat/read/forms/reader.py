@@ -184,7 +184,7 @@ class FormReader(StepReader):
         if self._open is None:
             self._open = Record(step, line, stamp=self._dated(piece.stamp))
             # Another number of planned steps is another training's.
-            is_new = self._total not in (None, self._planned)
+            is_new = None not in (self._total, self._planned) and self._total != self._planned
             self._is_first = is_new and self.form.has_steady_total
             self._total = self._planned
         self._put(values)
