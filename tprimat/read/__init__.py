@@ -34,6 +34,11 @@ HEAD = 1 << 16
 PROGRAMS = (".py", ".sh")
 """Names of programs, whose lines may look like steps."""
 
+FEW, MANY_TIMES = 2, 5
+"""Records of a log by its reader that aren't the log's steps if the form of its lines shows several
+times as many.
+"""
+
 FEWEST_QUOTED = 3
 """Fewest steps in the quotes of a JSON document that make a training."""
 
@@ -100,15 +105,23 @@ def parse_chunks(
     feeder = new_feeder()
     for block, whole in blocks_of(chunks):
         feeder.feed(block, whole=whole)
+    reads_forms = again is not None and PurePath(name).suffix not in PROGRAMS
     try:
-        return parsed_logs(feeder, name)
+        logs = parsed_logs(feeder, name)
     except UnreadableError:
-        if again is None or PurePath(name).suffix in PROGRAMS:
+        if again is None or not reads_forms:
             raise
         logs = asking.logs_by_form(lambda: printed_lines(again), name, as_read=as_read)
         if not logs:
             raise
         return logs
+    steps = sum(log.steps for log in logs)
+    if again is not None and reads_forms and 0 < steps <= FEW:
+        # A reader that knows two lines may know only what another program prints beside its steps.
+        others = asking.certain_logs(lambda: printed_lines(again))
+        if sum(log.steps for log in others) >= MANY_TIMES * steps:
+            return others
+    return logs
 
 
 def printed_lines(again: Callable[[], Iterable[bytes]]) -> Iterator[Line]:

@@ -216,7 +216,11 @@ def _without_printed(clear: Sequence[_Clock]) -> Timed:
     best, *others = clear
     if best.kind == "steps_per_second" and not others and _digits(best) < LEAST_DIGITS:
         return Timed(best.seconds, best.kind, doubts=[Note("form-coarse-rate")])
-    is_certain = any(best.agrees(other.seconds) for other in others)
+    agreeing = [other for other in others if best.agrees(other.seconds)]
+    is_certain = bool(agreeing)
+    if agreeing and best.doubt() > COARSE:
+        # Whole seconds confirm what a rate means, which has more digits.
+        best = agreeing[0]
     if others and not is_certain:
         quotient, _ = best.quotient(others[0].seconds)
         return Timed(contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)}))
