@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from limits import limits
 
+import tprimat
 from tprimat import read
 from tprimat.analysis.summary import summarize
 from tprimat.read.parsing import text
@@ -115,6 +116,22 @@ def test_gpus_of_torchtitan_follow_and_are_said_to():
     performance = summarize(run).performance
     assert performance.tokens_per_second_per_gpu == pytest.approx(16384, rel=1e-3)
     assert performance.tokens_per_second == pytest.approx(131072, rel=1e-3)
+
+
+def test_gpus_of_a_pattern_follow_from_sizes_that_the_user_gives(tmp_path):
+    """4 × 2,048 tokens in 0.4 s at 10,240 tokens/s of a device are 2 devices."""
+    lines = []
+    for step in range(1, 13):
+        time = 2.4 if step == 1 else 0.4 + step % 3 / 500
+        lines.append(f"global_step: {step}, runtime: {time:.4f}, per_device: {4096 / time:.4f}\n")
+    (tmp_path / "a.log").write_text("".join(lines))
+    pattern = "global_step: {step}, runtime: {time}, per_device: {tokens_per_second_per_gpu}"
+    found = tprimat.read_log(
+        tmp_path / "a.log", pattern=pattern, global_batch_size=4, sequence_length=2048
+    )
+    (run,) = found.runs
+    assert run.num_gpus == 2
+    assert "number of GPUs (2) follows" in run.told("size-follows")[0]
 
 
 def test_gpus_that_are_not_whole_do_not_follow():

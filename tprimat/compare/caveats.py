@@ -77,7 +77,6 @@ OF_ONE = (
         "unlike-sessions",
         "unlike-runs",
         "time-in-doubt",
-        "rate-printed",
     ),
 )
 """Codes of the caveats that also matter for a single system that isn't compared."""

@@ -309,7 +309,8 @@ def _of_open_values(systems: Systems) -> Iterator[str]:
             continue
         if run.model is None:
             options["--model-name NAME"] = None
-        if system.value(RATE) is None or system.unit in _MAKESHIFT:
+        is_makeshift = system.unit in _MAKESHIFT or system.has_printed_rate
+        if system.value(RATE) is None or is_makeshift:
             for name, option in _SIZES.items():
                 if getattr(run.training_config, name) is None:
                     options[option] = None

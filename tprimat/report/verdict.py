@@ -481,6 +481,8 @@ def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
     speed = f"{units.seconds(step)} a step"
     if system.value(RATE) is not None:
         speed = f"{rate_of(system)} {rate_unit([system])}"
+        if system.has_printed_rate:
+            speed += " printed by the source"
     speed = ", ".join([speed, *safe_sentences(incomplete(system))])
     if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
         return (

@@ -283,7 +283,9 @@ class RunBuilder:
         else.
         """
         explained = [name for name in _SIZES if name in self.unknown or self.stated.word(name)]
-        found, notes = following.sizes_that_follow(series, sizes, self.rate, explained)
+        # The user names the columns and the parts of a pattern.
+        rate = following.ONE if self.framework == "own" else self.rate
+        found, notes = following.sizes_that_follow(series, sizes, rate, explained)
         if found:
             warnings[:] = [note for note in warnings if note.code not in _SUGGESTED]
         warnings += notes
