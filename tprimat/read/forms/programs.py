@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tprimat.read.forms import quirks
-from tprimat.read.forms.program import Blocks, Entries, Lines, MicroBatches, program
+from tprimat.read.forms.program import Blocks, Entries, Labels, Lines, MicroBatches, program
 from tprimat.read.hf_trainer.fields import since_start
 from tprimat.read.parsing.run_builder import timer
 from tprimat.read.parsing.values import count, statements
@@ -65,6 +65,31 @@ PROGRAMS = (
         caveat="times-of-rolling-mean",
         untimed="batches_per_sec is printed with too few digits",
         completes=quirks.composer_completes,
+    ),
+    # Its words are tokens of all GPUs, of the target side alone for translation. The loss of most
+    # of its criterions is in bits: log base 2. Source: _reduce_and_log_stats() in fairseq/trainer.py
+    # and reduce_metrics() in fairseq/tasks/fairseq_task.py of facebookresearch/fairseq.
+    program(
+        Labels,
+        "fairseq",
+        example="""
+            2023-06-14 09:42:56 | INFO | train_inner | epoch 531:    166 / 282 loss=2.999,
+            nll_loss=1.079, ppl=2.11, wps=132780, ups=2.2, wpb=60419.1, bsz=2156.2,
+            num_updates=149500, lr=8.17861e-05, gnorm=0.622, train_wall=45, wall=0
+            """,
+        signs=("| train_inner |", "| valid |"),
+        timing=timer(
+            clock="host clock of fairseq's meters",
+            covers="all between two log entries, a mean over the updates since the last one",
+        ),
+        names={
+            "num_updates": "step",
+            "wps": "tokens_per_second",
+            "wpb": "tokens_per_step",
+            "ups": "steps_per_second",
+            "train_wall": "",
+            "wall": "",
+        },
     ),
     # Its iterations are micro-batches; “(step)” marks those that end an optimizer step, whose loss
     # is the mean of theirs.
@@ -135,6 +160,41 @@ PROGRAMS = (
             "predict_loss": "",
         },
     ),
+    # Its throughput is full_model_flops over the time of a step, in TFLOP/s of a device. Source:
+    # MFLossMonitor in mindformers/core/callback/callback.py of mindspore/mindformers.
+    program(
+        Labels,
+        "mindformers",
+        example="""
+            - INFO - { Epoch:[  1/  2], step:[    2/   19], loss: 10.633, per_step_time: 1752ms, lr:
+            1e-05, loss_scale: 1.0, global_norm: [1.508834], train_throughput_per_npu: 170.738T
+            """,
+        signs=("per_step_time:",),
+        timing=timer(
+            clock="host clock of MindFormers' MFLossMonitor",
+            covers="whole steps, a mean over those since the last entry",
+        ),
+        names={"train_throughput_per_npu": "tflops_per_gpu", "throughput": "tflops_per_gpu"},
+        epoch="Epoch",
+    ),
+    # Source: mmengine/runner/log_processor.py and mmengine/device/utils.py of open-mmlab/mmengine.
+    program(
+        Labels,
+        "mmengine",
+        example="""
+            07/03 13:04:19 - mmengine - INFO - Epoch(train)  [1][ 20/196]  lr: 3.3333e-04  eta:
+            0:09:39  time: 0.1904  data_time: 0.0327  memory: 970  loss: 2.5746
+            07/03 13:04:19 - mmengine - INFO - Iter(train) [ 220/ 900]  lr: 2.1e-05  time: 1.8452
+            """,
+        signs=("Epoch(train)", "Iter(train)", "Epoch(val)", "Iter(val)"),
+        timing=timer(
+            clock="host clock of mmengine's IterTimerHook",
+            covers="whole iterations, data included, a mean of the last ten by default",
+        ),
+        # The memory is the peak of the process since the start of the training.
+        names={"Iter(train)": "step", "time": "seconds", "memory": "memory_max_allocated_mib"},
+        epoch="Epoch(train)",
+    ),
     # Megatron-SWIFT calls the step `iteration`; newer versions print `train_speed(s/it)`. It is the
     # mean since the start, from which the elapsed time follows with more digits. Source:
     # swift/trainers/patcher.py, the callback print.py of swift/megatron, and the log in
@@ -167,6 +227,26 @@ PROGRAMS = (
             "memory(GiB)": "memory_max_reserved_gib",
         },
         warns_of_unread=False,
+    ),
+    # Source: LoggerMixin and pipeline_engine.py of huggingface/nanotron.
+    program(
+        Labels,
+        "nanotron",
+        example="""
+            10/17/2025 16:32:07 [INFO|DP=0|PP=0|TP=0]: iteration: 214881 / 378950 | consumed_tokens:
+            56.3G | elapsed_time_per_iteration_ms: 11.5K | tokens_per_sec: 22.9K |
+            tokens_per_sec_per_gpu: 11.4K | global_batch_size: 64 | lm_loss: 2.43 | lr: 1e-05 |
+            model_tflops_per_gpu: 38.5 | hardware_tflops_per_gpu: 38.5 | grad_norm: 1.16
+            """,
+        signs=("elapsed_time_per_iteration_ms:",),
+        timing=timer(
+            clock="host clock of nanotron's trainer behind a barrier",
+            covers="whole iterations, data included, without checkpoints",
+            over_ranks="all ranks wait for each other",
+        ),
+        rate="tokens_per_second_per_gpu",
+        # Tokens so far have three digits: 56.3G stands still.
+        names={"iteration": "step", "consumed_tokens": ""},
     ),
     # Source: nemo_rl/algorithms/grpo.py and sft.py of NVIDIA-NeMo/RL.
     program(
@@ -258,6 +338,23 @@ PROGRAMS = (
         caveat="times-of-printed-rate",
         untimed="batches per second are printed with too few digits",
         finishes=quirks.olmo_finishes,
+    ),
+    # Its rates are of the steps since the last entry; samples/s are of all devices. Source:
+    # speed_metrics() in paddlenlp/trainer/trainer_utils.py of PaddlePaddle/PaddleNLP.
+    program(
+        Labels,
+        "paddlenlp",
+        example="""
+            [    INFO] - loss: 12.05887604, learning_rate: 3e-06, global_step: 2,
+            interval_runtime: 0.2556, interval_samples_per_second: 3.913,
+            interval_tokens_per_second_per_device: 4006.9441, interval_steps_per_second: 3.913
+            """,
+        signs=("interval_runtime:",),
+        timing=timer(
+            clock="host clock of PaddleNLP's Trainer",
+            covers="all between two log entries: data loading, evaluation and saving included",
+        ),
+        names={"global_step": "step", "interval_hardware_tflops_per_device": ""},
     ),
     # The log file of its DiskLogger. Its tokens are those that count in the loss: no padding, and
     # no masked prompt. They are no measure of the work that batch and sequence give.
