@@ -11,6 +11,7 @@ import made_logs
 import pytest
 
 from tprimat import read
+from tprimat.errors import UnreadableError
 from tprimat.read.forms.program import Labels, ProgramReader
 from tprimat.read.forms.programs import PROGRAMS
 from tprimat.read.parsing import text
@@ -59,23 +60,18 @@ def values(run: Run, *names: str) -> dict[str, Any]:
 def test_fairseq():
     run = only(made_logs.FAIRSEQ)
     assert (run.framework, run.steps[:2], run.steps[-1]) == ("fairseq", (100, 200), 3000)
-    assert run.step_times[1:4] == (0.45, 0.45, 0.45)
+    # Tokens of an update over tokens/s: more digits than 2.22 updates/s have.
+    assert run.step_times[:3] == (0.45, 0.45, 0.45)
     assert (run.loss_values[0], run.grad_norms[0]) == (3.001, 0.601)
     # Of all GPUs, since fairseq sums the tokens of all workers.
     assert values(run, "tokens_per_second", "tokens_per_step") == {
         "tokens_per_second": 132700.0,
         "tokens_per_step": 59715.0,
     }
-    # The time of the record behind a validation is unknown: its stamps hold more than steps.
-    assert run.step_times[10] is None
-    assert run.timing.kind == "stamps"
-
-
-def test_fairseq_without_stamps():
-    lines = [line[22:] for line in made_logs.FAIRSEQ.splitlines(keepends=True)]
-    run = only("".join(lines))
-    assert run.step_times[1] == pytest.approx(1 / 2.22)
-    assert (run.timing.kind, run.timing.clock) == ("timer", "host clock of fairseq's meters")
+    # That of the record behind a validation holds more than steps.
+    assert run.native_metrics["other_seconds"][10] is not None
+    assert any("steps 1100, 2100 includes an evaluation" in warning for warning in run.warnings)
+    assert run.timing.clock == "host clock of fairseq's meters"
 
 
 def test_mindformers():
@@ -108,6 +104,16 @@ def test_two_trainings_of_mmengine_on_one_page():
     later = made_logs.MMENGINE_EPOCHS.replace("07/03", "07/04").replace("loss: 6.1", "loss: 7.1")
     first, second = runs_of(made_logs.MMENGINE_EPOCHS + later)
     assert first.steps == second.steps == tuple(range(10, 301, 10))
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_line_by_itself_is_a_quote(lines):
+    content = "".join(made_logs.NANOTRON.splitlines(keepends=True)[:lines])
+    if lines == 1:
+        with pytest.raises(UnreadableError):
+            runs_of(content)
+    else:
+        assert only(content).steps == (1, 2)
 
 
 def test_nanotron():

@@ -101,8 +101,7 @@ class Form:
         has_copies: whether several processes print each step.
         counts_epochs: whether each record is an epoch, not a step.
         has_total: whether the total of the counter stands beside it.
-        keys: of the numbers that recur; others are of prose, or of something else. Empty if all
-            numbers count.
+        keys: of the numbers that recur; others are of prose, or of something else.
         labels: the printed label of each kind of value.
         example: the line of the form that says most, and its number.
     """

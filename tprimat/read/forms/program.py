@@ -9,16 +9,18 @@ row names (quirks.py).
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from tprimat.catalog import meanings
-from tprimat.read.forms.clocks import PRINTED, Timed
-from tprimat.read.forms.fields import Field, Outline, Piece, Pieces
-from tprimat.read.forms.mining import Form
-from tprimat.read.forms.reader import FormReader
-from tprimat.read.parsing.records import LoggedTraining, Record
+from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, value_of
+from tprimat.read.forms.mining import FEWEST
+from tprimat.read.forms.reader import NOT_RECORDED, STATED
+from tprimat.read.parsing.events import Mark
+from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import (
     LONGEST_METRIC,
@@ -32,9 +34,6 @@ from tprimat.read.parsing.values import count, number, state, summary_values, wh
 
 TORN = "?"
 """Stands for a torn number; what is glued to it is a part of it."""
-
-_OF_FORMS = ("read-by-form", "form-few-steps")
-"""Notes on lines whose program is unknown."""
 
 LONGEST = 20_000
 """Characters of a line with the values of a step."""
@@ -193,110 +192,93 @@ class MicroBatches(ProgramReader):
         self.notes = [f"{count} form {len(run.training.records)} optimizer steps"]
 
 
-class Labels(ProgramReader, FormReader):
-    """Reads a line per step whose numbers all have labels. The clocks of the lines decide what the
-    printed times are.
+class Labels(ProgramReader):
+    """Reads a line per step whose numbers all have labels.
 
     Attributes:
-        names: of labels that catalog/meanings doesn't know, or takes for something else. `step` is
-            the number that counts the steps; a time is in its unit unless the line has one.
-        epoch: label of the number of an epoch, in which steps count from 1.
+        names: of labels that catalog/meanings doesn't know, or takes for something else.
+        begins_again: whether steps count from 1 in each epoch, whose number stands before them.
     """
 
-    epoch = ""
+    begins_again = False
 
     def __init__(self) -> None:
-        super().__init__(Form(counter=meanings.STEP, is_stated=True))
-        self._pieces = _NamedPieces(self.names, self.epoch)
-
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
-        StepReader.feed(self, line)
+        super().__init__()
+        self._pieces = Pieces()
+        self._names = {meanings.normalized(label): name for label, name in self.names.items()}
 
     def take(self, line: Line) -> bool:
-        """Read a step."""
-        if not self.form.example[0]:
-            self.form = dataclasses.replace(self.form, example=(line.number, line.text))
-        return super().take(line)
+        """Read a step; an evaluation is none."""
+        is_taken = False
+        for piece in self._pieces.of(line.text):
+            fields = self._fields(piece.outline)
+            step = self._step(fields, piece, line.number)
+            if piece.outline.is_evaluation:
+                mark = Mark("evaluation", "ends", line.number)
+                self.sorter.pending.events.marks.append(mark)
+            elif step is not None:
+                self.sorter.take(self._record(step, fields, piece, line.number))
+                is_taken = True
+        return is_taken
 
-    def _step(self, counter: Field | None, piece: Piece, values: Mapping[str, float]) -> int | None:
-        """Return the step of a line, of all epochs."""
-        epoch = piece.outline.field(meanings.normalized(self.epoch))
-        if counter is None or counter.total is None or epoch is None:
-            return super()._step(counter, piece, values)
-        places = (counter.place, counter.total, epoch.place)
-        step, steps, number = (count(piece.printed[place]) for place in places)
-        if step is None or steps is None or number is None:
-            return None
-        epochs = count(piece.printed[epoch.total]) if epoch.total else None
-        planned = epochs and epochs * steps
-        state(self.stated, "max_steps", planned, piece.text, self.form.example[0])
-        return step + (number - 1) * steps
-
-    def times(self, training: LoggedTraining) -> Timed:
-        """Return the times of the steps: the printed ones, else by all clocks."""
-        printed = [_printed_time(record) for record in training.ordered()]
-        return Timed(printed, "seconds") if any(printed) else super().times(training)
-
-    def done(self, run: RunBuilder) -> None:
-        """Set the step times, and what the row says of them."""
-        super().done(run)
-        run.framework = run.log_format = self.name
-        run.remarks = [note for note in run.remarks if note.code not in _OF_FORMS]
-        if self.timed[-1].kind not in ("stamp", "elapsed_seconds"):
-            run.timing = self.timing
-
-
-def _printed_time(record: Record) -> float | None:
-    """Return the printed time of a step. That of an interval of 4.0 s at 2.5 steps/s is of ten."""
-    interval = record.native.get("interval_seconds", 0.0)
-    steps = round(interval * record.native.get("steps_per_second", 0.0))
-    return interval / steps if steps else record.native.get(PRINTED)
-
-
-class _NamedPieces(Pieces):
-    """Takes lines whose labels have the names of a row."""
-
-    def __init__(self, names: Mapping[str, str], epoch: str) -> None:
-        super().__init__()
-        self._names = {meanings.normalized(label): kind for label, kind in names.items()}
-        self._epoch = meanings.normalized(epoch)
-        self._known: dict[Outline, Outline] = {}
-
-    def of(self, text: str) -> Iterator[Piece]:
-        """Yield the parts of a line that may be of a step."""
-        for piece in super().of(text):
-            named = self._known.get(piece.outline)
-            if named is None:
-                named = self._known[piece.outline] = self._named(piece.outline)
-            yield dataclasses.replace(piece, outline=named)
-
-    def _named(self, outline: Outline) -> Outline:
-        fields: list[Field] = []
+    def _fields(self, outline: Outline) -> dict[str, Field]:
+        """Return the numbers of a line by what they are."""
+        fields: dict[str, Field] = {}
         for field in outline.fields:
-            if TORN in field.label:
-                continue
-            kind = self._names.get(field.key)
+            kind = self._names.get(field.key, field.kind)
             # The 10/196 behind the epoch of `Epoch [1][10/196]` has no label.
-            is_behind_epoch = self._epoch and fields and fields[-1].key == self._epoch
-            if is_behind_epoch and field.total is not None and not field.label:
+            is_behind = self.begins_again and not field.label and field.total is not None
+            if is_behind and meanings.EPOCH in fields:
                 kind = meanings.STEP
-            fields.append(field if kind is None else _of_kind(field, kind))
-        return dataclasses.replace(outline, fields=tuple(fields))
+            if kind and TORN not in field.label:
+                fields.setdefault(kind, field)
+        return fields
+
+    def _step(self, fields: Mapping[str, Field], piece: Piece, line: int) -> int | None:
+        """Return the step of a line, of all epochs; state the planned ones."""
+        counter, epoch = fields.get(meanings.STEP), fields.get(meanings.EPOCH)
+        step = whole(piece.printed[counter.place]) if counter else None
+        if counter is None or counter.total is None or step is None:
+            return step
+        planned = count(piece.printed[counter.total])
+        if self.begins_again and epoch and planned:
+            step += planned * ((whole(piece.printed[epoch.place]) or 1) - 1)
+            planned = planned * int(piece.printed[epoch.total]) if epoch.total else None
+        state(self.stated, "max_steps", planned, piece.text, line)
+        return step
+
+    def _record(self, step: int, fields: Mapping[str, Field], piece: Piece, line: int) -> Record:
+        record = self.new_record(step, line, {}, piece.stamp)
+        for kind, field in fields.items():
+            if kind == "tflops_per_gpu":
+                # 150.2T are TFLOP/s.
+                field = dataclasses.replace(field, factor="1")
+            value = value_of(field, piece.printed)
+            if kind in STATED:
+                state(self.stated, kind, whole(value), piece.text, line)
+            elif kind not in NOT_RECORDED:
+                record.put(kind, value)
+        if record.seconds is None:
+            record.put("seconds", _seconds(record.native))
+        return record
+
+    def finish(self) -> list[ParsedLog]:
+        """Return the runs, in the order of the log; a line by itself is a quote."""
+        return [log for log in super().finish() if log.steps >= FEWEST]
 
 
-def _of_kind(field: Field, kind: str) -> Field:
-    """Return a number of which a row says what it is."""
-    if kind == meanings.STEP:
-        return dataclasses.replace(field, kind=kind, label=kind)
-    if kind in (meanings.TIME, "milliseconds"):
-        unit, _, _ = meanings.unit_of("s/step" if kind == meanings.TIME else "ms/step")
-        if unit is not None and field.unit is not None:
-            unit = unit._replace(factor=field.unit.factor)
-        return dataclasses.replace(field, kind=meanings.TIME, unit=unit)
-    # 150.2T are TFLOP/s.
-    factor = "1" if kind == "tflops_per_gpu" else field.factor
-    return dataclasses.replace(field, kind=kind, factor=factor)
+def _seconds(printed: Mapping[str, float]) -> float | None:
+    """Return the time of a step that follows from rates. An interval of 4.0 s at 2.5 steps/s is of
+    ten steps.
+    """
+    rate = printed.get("steps_per_second", 0.0)
+    interval = printed.get("interval_seconds", 0.0)
+    tokens = printed.get("tokens_per_step", 0.0)
+    if steps := round(interval * rate):
+        return interval / steps
+    if tokens:
+        return tokens / (printed.get("tokens_per_second") or math.inf) or None
+    return None
 
 
 class Entries(ProgramReader, ElapsedReader):

@@ -82,14 +82,7 @@ PROGRAMS = (
             clock="host clock of fairseq's meters",
             covers="all between two log entries, a mean over the updates since the last one",
         ),
-        names={
-            "num_updates": "step",
-            "wps": "tokens_per_second",
-            "wpb": "tokens_per_step",
-            "ups": "steps_per_second",
-            "train_wall": "",
-            "wall": "",
-        },
+        names={"wpb": "tokens_per_step", "bsz": "", "train_wall": "", "wall": ""},
     ),
     # Its iterations are micro-batches; “(step)” marks those that end an optimizer step, whose loss
     # is the mean of theirs.
@@ -175,7 +168,7 @@ PROGRAMS = (
             covers="whole steps, a mean over those since the last entry",
         ),
         names={"train_throughput_per_npu": "tflops_per_gpu", "throughput": "tflops_per_gpu"},
-        epoch="Epoch",
+        begins_again=True,
     ),
     # Source: mmengine/runner/log_processor.py and mmengine/device/utils.py of open-mmlab/mmengine.
     program(
@@ -192,8 +185,8 @@ PROGRAMS = (
             covers="whole iterations, data included, a mean of the last ten by default",
         ),
         # The memory is the peak of the process since the start of the training.
-        names={"Iter(train)": "step", "time": "seconds", "memory": "memory_max_allocated_mib"},
-        epoch="Epoch(train)",
+        names={"memory": "memory_max_allocated_mib"},
+        begins_again=True,
     ),
     # Megatron-SWIFT calls the step `iteration`; newer versions print `train_speed(s/it)`. It is the
     # mean since the start, from which the elapsed time follows with more digits. Source:
@@ -246,7 +239,7 @@ PROGRAMS = (
         ),
         rate="tokens_per_second_per_gpu",
         # Tokens so far have three digits: 56.3G stands still.
-        names={"iteration": "step", "consumed_tokens": ""},
+        names={"consumed_tokens": ""},
     ),
     # Source: nemo_rl/algorithms/grpo.py and sft.py of NVIDIA-NeMo/RL.
     program(
@@ -354,7 +347,7 @@ PROGRAMS = (
             clock="host clock of PaddleNLP's Trainer",
             covers="all between two log entries: data loading, evaluation and saving included",
         ),
-        names={"global_step": "step", "interval_hardware_tflops_per_device": ""},
+        names={"interval_hardware_tflops_per_device": ""},
     ),
     # The log file of its DiskLogger. Its tokens are those that count in the loss: no padding, and
     # no masked prompt. They are no measure of the work that batch and sequence give.

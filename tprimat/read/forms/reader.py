@@ -21,7 +21,7 @@ from tprimat.read.forms.mining import FEWEST, Form, Miner
 from tprimat.read.parsing import placing
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.parsed_log import ParsedLog
-from tprimat.read.parsing.records import LoggedTraining, Record, set_windows
+from tprimat.read.parsing.records import Record, set_windows
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import NO_YEAR, Line, Stamp
@@ -209,7 +209,7 @@ class FormReader(StepReader):
         """Return the values of a line that belong to a record, by their names in it."""
         values = {}
         for kind, field in piece.outline.kinds.items():
-            if self.form.keys and field.key not in self.form.keys:
+            if field.key not in self.form.keys:
                 continue
             if kind in NOT_RECORDED:
                 if kind in STATED and (value := value_of(field, piece.printed)):
@@ -267,25 +267,21 @@ class FormReader(StepReader):
         self._close()
         return super().finish()
 
-    def times(self, training: LoggedTraining) -> Timed:
-        """Return the times of the steps of a training by all clocks of its records."""
-        records = training.ordered()
-        places = placing.beside(
-            [record.line for record in records],
-            [record.step for record in records],
-            training.around.events,
-            training.again,
-        )
-        if all(PRINTED not in record.native for record in records):
-            self._use_means(records)
-        return timed(
-            records, has_unit=self._has_unit, is_of_step=self._is_of_step, paused=places.keys()
-        )
-
     def done(self, run: RunBuilder) -> None:
         """Set the step times by all clocks of the records."""
         records = run.training.ordered()
-        found = self.times(run.training)
+        around = run.training.around.events
+        places = placing.beside(
+            [record.line for record in records],
+            [record.step for record in records],
+            around,
+            run.training.again,
+        )
+        if all(PRINTED not in record.native for record in records):
+            self._use_means(records)
+        found = timed(
+            records, has_unit=self._has_unit, is_of_step=self._is_of_step, paused=places.keys()
+        )
         self.timed.append(found)
         set_windows(records)
         for record, seconds in zip(records, found.seconds, strict=False):
