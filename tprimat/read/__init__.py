@@ -1,8 +1,9 @@
-"""Readers of training logs: lines -> runs. One file per log format, one directory per family.
+"""Readers of training logs: lines -> runs. One row or file per log format, one directory per family.
 
-A file here is found by what it defines, nothing lists it: a class `Reader` reads a log format line
-by line, a tuple `FILE_FORMATS` holds formats of whole files. Readers neither open files nor print:
-tprimat.log_import.inputs opens a log, text.lines() makes lines of its bytes.
+A program whose steps a row describes stands in forms/programs.py. A file here is found by what it
+defines, nothing lists it: a class `Reader` reads a log format line by line, a tuple `FILE_FORMATS`
+holds formats of whole files. Readers neither open files nor print: tprimat.log_import.inputs opens
+a log, text.lines() makes lines of its bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from types import ModuleType
 
 from tprimat.errors import UnreadableError
 from tprimat.read import golden, mapped, merge
-from tprimat.read.forms import asking
+from tprimat.read.forms import asking, programs
 from tprimat.read.parsing import nearest, notebook
 from tprimat.read.parsing.feeder import CLOSED_BY, LogFeeder
 from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
@@ -65,8 +66,9 @@ def modules() -> tuple[ModuleType, ...]:
 
 @functools.cache
 def log_formats() -> tuple[type[Reader], ...]:
-    """Return the log formats that are read, by the names of their files."""
-    return tuple(module.Reader for module in modules() if hasattr(module, "Reader"))
+    """Return the log formats that are read, in the order of their names."""
+    found = [module.Reader for module in modules() if hasattr(module, "Reader")]
+    return tuple(sorted((*found, *programs.PROGRAMS), key=lambda log_format: log_format.name))
 
 
 @functools.cache
@@ -154,6 +156,16 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
     return logs
 
 
+def _examples() -> dict[str, str]:
+    """Return texts with lines of each log format, by its name."""
+    examples = {}
+    for module in modules():
+        if hasattr(module, "Reader"):
+            examples[module.Reader.name] = module.__doc__ or ""
+    examples |= {row.name: row.example for row in programs.PROGRAMS}
+    return dict(sorted(examples.items()))
+
+
 def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
     """Return why a file isn't read, and what to do."""
     if not feeder.opening:
@@ -188,9 +200,7 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         why = f"{without}: it is a binary file, such as an image"
         hint = "pass the text that the training printed"
     else:
-        readers = [module for module in modules() if hasattr(module, "Reader")]
-        examples = {module.Reader.name: module.__doc__ or "" for module in readers}
-        why = f"{without}{nearest.described(feeder.step_like, examples)}"
+        why = f"{without}{nearest.described(feeder.step_like, _examples())}"
         hint = _OTHERS
         pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
         if nearest.is_table(feeder.opening):
