@@ -244,6 +244,6 @@ class LogFeeder:
         ):
             self._listening = [reader for reader in self._listening if reader.recognized]
             self._settled = True
-            self._others_overhear = has_steps and not steps
+            self._others_overhear = has_steps and steps < self._limits.steps
             if len(self._listening) == 1 and hasattr(self._listening[0], "feed_block"):
                 self.alone = cast(TakesBlocks, self._listening[0])

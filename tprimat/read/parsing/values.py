@@ -340,8 +340,12 @@ def read_statements(
     """Add the statements of a line: the first occurrence of each row counts. It is quoted as
     `quote`, or as it is.
     """
-    for pattern, read, weight, sign in rows:
-        match = pattern.search(text) if sign in text else None
+    for row in rows:
+        # Most lines have no sign at all, and this is asked for each of them.
+        if row[3] not in text:
+            continue
+        pattern, read, weight, _ = row
+        match = pattern.search(text)
         if match is None:
             continue
         for field, printed in match.groupdict().items():
