@@ -78,9 +78,7 @@ ROWS = {
             "form-counter-assumed": (
                 "no label says what counts the steps: {label} is assumed to do so"
             ),
-            "form-epoch-assumed": (
-                "the steps of an epoch aren't printed: their number is assumed"
-            ),
+            "form-epoch-assumed": ("the steps of an epoch aren't printed: their number is assumed"),
             "form-stamps-vary": (
                 "the times between stamps vary by half and more: they are assumed to be those of"
                 " the steps"
