@@ -70,8 +70,8 @@ ROWS = {
                 "the times between stamps vary by half and more: they are assumed to be those of"
                 " the steps"
             ),
-            "form-few-steps": "only {count:count line} of it has this form",
-            "form-few-records": "only {count:count time} between two records is known",
+            "form-few-steps": "it has only {count:count line} of this form",
+            "form-few-records": "it has only {count:count time} between two lines",
             "form-average-assumed": (
                 "only means of step times are printed: each is assumed to be of the steps since the"
                 " line before"

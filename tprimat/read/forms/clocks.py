@@ -190,7 +190,7 @@ def _by_clocks(
         if has_unit and quotient > 1 + AGREEMENT + error:
             return Timed(contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)}))
         if quotient < PART and clock.kind in ("stamp", "elapsed_seconds"):
-            doubt = Note("form-printed-is-part", {"share": round(quotient, 3)})
+            doubt = Note("form-printed-is-part", {"share": float(f"{quotient:.3g}")})
             return Timed(clock.seconds, clock.kind, clock.windows, doubts=[doubt])
     doubts = []
     if not has_unit:
@@ -266,10 +266,10 @@ def _differences(
     """Yield the clocks that are differences of times: since the start, and time stamps."""
 
     elapsed = _column(records, "elapsed_seconds")
-    known = [at for at in elapsed if at is not None]
-    if len(known) > 1 and all(later >= at for at, later in itertools.pairwise(known)):
+    if _only_rises(elapsed):
         seconds, windows = _between(elapsed, strides, paused)
-        yield _Clock("elapsed_seconds", seconds, windows, _resolution(known))
+        resolution = _resolution([at for at in elapsed if at is not None])
+        yield _Clock("elapsed_seconds", seconds, windows, resolution)
     stamps = [record.stamp for record in records]
     if sum(stamp is not None for stamp in stamps) > 1:
         at = [stamp.seconds if stamp else None for stamp in stamps]
@@ -311,8 +311,10 @@ def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Cl
     for noun, size in (("tokens", "tokens_per_step"), ("samples", "global_batch_size")):
         rates = _column(records, f"{noun}_per_second")
         sizes = _column(records, size)
-        if not _known(sizes):
-            sizes = _since_before(_column(records, f"consumed_{noun}"), strides)
+        consumed = _column(records, f"consumed_{noun}")
+        # 30,512 and then 28,947 tokens are those of each line, not those since the start.
+        if not _known(sizes) and _only_rises(consumed):
+            sizes = _since_before(consumed, strides)
         seconds = [
             amount / rate if amount and rate else None
             for amount, rate in zip(sizes, rates, strict=True)
@@ -330,6 +332,12 @@ def _since_before(at: Series, strides: Sequence[int]) -> list[float | None]:
         is_known = before is not None and now is not None and now >= before
         found.append((now - before) / stride if is_known else None)
     return found
+
+
+def _only_rises(at: Series) -> bool:
+    """Return whether a number counts from the start: it is known twice or more, and never falls."""
+    known = [value for value in at if value is not None]
+    return len(known) > 1 and all(later >= value for value, later in itertools.pairwise(known))
 
 
 def _strides(records: Sequence[Record]) -> list[int]:
