@@ -552,3 +552,47 @@ def test_a_directory_named_after_a_model_names_it_where_the_log_does_not(
     Path("qwen").mkdir()
     Path("qwen/train.log").write_text(titan("NVIDIA H100 80GB HBM3", 79.1, 7000))
     assert tprimat.load("qwen/train.log").runs[0].model == "llama"
+
+
+def own_loop(seconds: float) -> str:
+    """Return a log of no known format."""
+    lines = (
+        f"at {step} nll {5 - step / 20} after {seconds:.3f} s, {16384 / seconds:.1f} tok/s"
+        for step in range(1, 21)
+    )
+    return "\n".join(lines) + "\n"
+
+
+PATTERN = "at {step} nll {loss} after {time} s, {tokens_per_second} tok/s"
+
+
+@pytest.mark.parametrize("options", [("--pattern", PATTERN), ("--columns", "step=n,time=s")])
+def test_logs_of_no_known_format_are_compared_by_what_the_user_says_of_them(here, capsys, options):
+    """As `read` does, before two results are compared."""
+    for name, seconds in (("a", 0.5), ("b", 0.4)):
+        rows = "".join(f"{step},{seconds}\n" for step in range(1, 21))
+        content = own_loop(seconds) if options[0] == "--pattern" else f"n,s\n{rows}"
+        Path(f"{name}.txt").write_text(content)
+    given = ("--model-name", "own", "--num-gpus", "8", *(
+        () if options[0] == "--pattern" else ("--global-batch-size", "16", "--sequence-length", "1024")
+    ))  # fmt: skip
+    status, out, _ = compared(capsys, "a.txt", "b.txt", *options, *given)
+    assert status == 0
+    assert "25% faster" in out
+    assert compared(capsys, "--baseline", "a.txt", "--candidate", "b.txt", *options, *given)[0] == 0
+
+
+def test_one_option_says_where_the_values_of_a_log_are(here, capsys):
+    status, _, err = compared(capsys, "nv.log", "--pattern", PATTERN, "--columns", "step=n,time=s")
+    assert status == ExitStatus.USAGE
+    assert "--columns is for tables, --pattern for text logs: use one of them" in err
+
+
+def test_two_trainings_of_one_text_have_their_headings_with_a_pattern_too(here, capsys):
+    text = f"# Before\n\n{own_loop(0.5)}\n# After\n\n{own_loop(0.4)}"
+    Path("page.md").write_text(text)
+    given = ("--pattern", PATTERN, "--model-name", "own", "--num-gpus", "8")
+    status, out, _ = compared(capsys, "page.md", *given)
+    assert status == 0
+    assert "After is 25% faster per GPU than Before" in " ".join(out.split())
+    assert "Before" in compared(capsys, "page.md#before", *given)[1]

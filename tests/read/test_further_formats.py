@@ -561,7 +561,7 @@ class TestColumns:
     ):
         assert self.read(self.CSV, tmp_path, monkeypatch, columns) == 0
         out = capsys.readouterr().out
-        assert ("no step times: --columns takes them as time, time_ms or elapsed" in out) is told
+        assert ("no step times: --columns takes them as time, time_ms, interval" in out) is told
         assert "timestamp unknown: the source has no time of day" in out
         assert "no times" not in out
 

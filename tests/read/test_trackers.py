@@ -9,7 +9,9 @@ from stored_runs import findings_of
 from tprimat import read
 from tprimat.cli import run as command
 from tprimat.log_import import sources
+from tprimat.log_import.given import GivenValues
 from tprimat.log_import.load import load
+from tprimat.read import mapped
 from tprimat.read.parsing import protobuf
 from tprimat.store import store
 
@@ -92,6 +94,25 @@ class TestWandbRun:
         }
         run = only(wandb(made_files.wandb_run([*rows, summary])))
         assert (run.steps[-1], run.loss_values[-1]) == (30, 1.7)
+
+    def test_metrics_with_names_of_ones_own_are_mapped_by_columns(self, wandb):
+        rows = [{"nll": 5 - step / 10, "sec/it": 0.5, "_runtime": 0.5 * step} for step in range(9)]
+        path = wandb(made_files.wandb_run(rows))
+        (error,) = load([str(path)]).errors
+        assert "--columns reads its columns: nll, sec/it, _runtime, _step" in error.problem
+        named = mapped.columns("step=_step,time=sec/it,loss=nll")
+        ((run,),) = (file.runs for file in load([str(path)], GivenValues(columns=named)).files)
+        assert (run.steps, set(run.step_times)) == (tuple(range(1, 10)), {0.5})
+        assert run.loss_values[:2] == (5, 4.9)
+
+    @pytest.mark.parametrize(("count", "more"), [(11, ""), (12, ", …")])
+    def test_a_dozen_metrics_are_named(self, wandb, count, more):
+        """And the counter of the rows."""
+        names = [f"m{number}" for number in range(count)]
+        path = wandb(made_files.wandb_run([dict.fromkeys(names, 1.0)] * 3))
+        (error,) = load([str(path)]).errors
+        shown = ", ".join([*names, "_step"][:12])
+        assert error.problem.endswith(f"--columns reads its columns: {shown}{more}")
 
     @pytest.mark.parametrize(
         ("code", "rows", "kind"),

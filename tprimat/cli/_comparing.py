@@ -146,8 +146,18 @@ def precisions(words: Sequence[str]) -> Options:
 
 
 def given_values(arguments: argparse.Namespace) -> GivenValues:
-    """Return the values that the user gives for logs that lack them."""
-    return GivenValues(override=arguments.override).with_options(arguments.log_values or ())
+    """Return the values that the user gives for logs that lack them, and the columns of logs of no
+    known format, if the command has the options for these.
+    """
+    columns = getattr(arguments, "columns", None)
+    pattern = getattr(arguments, "pattern", None)
+    as_read = getattr(arguments, "as_read", False)
+    given = GivenValues(override=arguments.override, as_read=as_read)
+    if columns is not None or pattern is not None:
+        from tprimat.read import mapped  # here, since results need none of the readers
+
+        given = dataclasses.replace(given, columns=mapped.given(columns, pattern))
+    return given.with_options(arguments.log_values or ())
 
 
 def options(arguments: argparse.Namespace) -> Options:

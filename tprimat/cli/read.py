@@ -22,12 +22,10 @@ from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError, Usage
 from tprimat.location import REPOSITORY
 from tprimat.log_import import bundle, find_logs, sources
 from tprimat.log_import.bundle_names import names_a_bundle
-from tprimat.log_import.given import GivenValues
 from tprimat.log_import.importer import LogImport
 from tprimat.log_import.logs import under_names
 from tprimat.log_import.named import STANDARD_INPUT, named_files
 from tprimat.log_import.unread import NotRead
-from tprimat.read import mapped
 from tprimat.report import json_values
 from tprimat.results.result_file import Loaded
 from tprimat.store import store
@@ -63,12 +61,7 @@ def main(arguments: argparse.Namespace) -> int:
                 hint="pass a log file, a directory, or - for stdin",
                 heading="not-a-training-log",
             )
-    given = GivenValues(
-        override=arguments.override,
-        columns=mapped.given(arguments.columns, arguments.pattern),
-        as_read=arguments.as_read,
-    )
-    given = given.with_options(arguments.log_values or ())
+    given = _comparing.given_values(arguments)
     names = named_files(arguments.paths)
     with contextlib.ExitStack() as stack:
         places, broken, named = _unpacked(names, stack)

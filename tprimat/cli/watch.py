@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from tprimat import console
 from tprimat.cli import _comparing
 from tprimat.errors import ExitStatus, UnreadableError
-from tprimat.read import mapped
 from tprimat.report import json_values
 from tprimat.text import plain
 from tprimat.watch import lines
@@ -30,9 +29,8 @@ Show = Callable[[Update], None]
 def main(arguments: argparse.Namespace) -> int:
     """Follow a training until it ends, a condition is met, or Ctrl-C is pressed."""
     given = _comparing.given_values(arguments)
-    named = mapped.given(arguments.columns, arguments.pattern)
     # What is assumed of a log's lines is shown as such; nothing is saved.
-    given = dataclasses.replace(given, columns=named, as_read=True)
+    given = dataclasses.replace(given, as_read=True)
     logs = GrowingLogs(arguments.log, given)
     hint = "pass results or a log"
     if arguments.baseline:

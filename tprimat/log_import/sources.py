@@ -43,6 +43,7 @@ from tprimat.notes.catalogue import sentence
 from tprimat.read import mapped
 from tprimat.read.forms.asking import FormError
 from tprimat.read.parsing.headings import headings
+from tprimat.read.parsing.notebook import is_notebook
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile
 from tprimat.results.fields import known_items
 from tprimat.results.outcome import going_on
@@ -407,9 +408,13 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
         except ValueError as error:
             why = f"this is {file_format.looks_for}, but {error}"
             raise _no_log(source.title, why, is_lost=True) from error
+    is_text = isinstance(given.columns, mapped.LinePattern)
     trainings = []
     for parsed in parsed_logs:
-        trainings.append(imported(source.title, parsed, logs, given, structured=True))
+        trainings.append(imported(source.title, parsed, logs, given, structured=not is_text))
+    if is_text and not is_notebook(head.decode("utf-8", errors="replace")):
+        trainings = with_start(trainings, logs[0])
+        return _named(trainings, _headings(trainings, source), given)
     return _named(trainings, [training.run.label for training in trainings], given)
 
 

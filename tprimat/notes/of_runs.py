@@ -20,6 +20,18 @@ ROWS = {
                 "time stamps are {share:.4g}× the printed step times apart, and no pause in the"
                 " log explains it: step times are those printed, times {share:.4g}"
             ),
+            "times-fit-milliseconds": (
+                "the printed times agree with the clock of the log if they are milliseconds, not"
+                " seconds: name them time_ms, or write ms behind {{time}} or {{elapsed}}"
+            ),
+            "times-fit-interval": (
+                "the printed times agree with the clock of the log if each is that of all steps"
+                " since the record before: name them interval"
+            ),
+            "times-fit-elapsed": (
+                "the printed times agree with the clock of the log if they are the time since the"
+                " start: name them elapsed"
+            ),
             "blocks-too-slow": (
                 "{count} steps are in no block of the log, and at the speed of the others they"
                 " would take longer than the run: its speed is unknown"
@@ -87,6 +99,7 @@ ROWS = {
             "form-lacks-time": (
                 "no number of it says how long a step takes: no time, no rate, no time stamp"
             ),
+            "form-unknown": "nothing explains {labels:names}",
             "form-lacks-records": "but a single step",
             "form-counts-epochs": "its lines count epochs, not steps",
             "timestamp-unknown": "timestamp unknown: {why}",

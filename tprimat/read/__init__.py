@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
+import itertools
 import pkgutil
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePath
 from types import ModuleType
 
 from tprimat.errors import UnreadableError
 from tprimat.read import golden, mapped, merge
 from tprimat.read.forms import asking
-from tprimat.read.parsing import nearest
+from tprimat.read.parsing import nearest, notebook
 from tprimat.read.parsing.feeder import CLOSED_BY, LogFeeder
 from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
 from tprimat.read.parsing.text import Line, blocks_of, lines
@@ -103,10 +105,20 @@ def parse_chunks(
     except UnreadableError:
         if again is None or PurePath(name).suffix in PROGRAMS:
             raise
-        logs = asking.logs_by_form(lambda: lines(again()), name, as_read=as_read)
+        logs = asking.logs_by_form(lambda: printed_lines(again), name, as_read=as_read)
         if not logs:
             raise
         return logs
+
+
+def printed_lines(again: Callable[[], Iterable[bytes]]) -> Iterator[Line]:
+    """Return the lines of a text, or what the cells of a notebook printed."""
+    chunks = iter(again())
+    head = next(chunks, b"")
+    if notebook.is_notebook(head[:HEAD].decode("utf-8", errors="replace")):
+        text = notebook.printed_text(io.BytesIO(b"".join((head, *chunks))))
+        return lines([(text or "").encode()])
+    return lines(itertools.chain([head], chunks))
 
 
 def new_feeder() -> LogFeeder:
@@ -140,6 +152,14 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
     if PurePath(name).suffix in PROGRAMS:
         why = "is a program, not a log"
         hint = "pass what it prints"
+    elif opening.startswith(nearest.LFS_POINTER):
+        why = "is a Git LFS pointer, not the file itself"
+        hint = "git lfs pull in its repository fetches the file"
+    elif notebook.is_notebook(opening):
+        why = "is a Jupyter notebook, and no supported training log is in its outputs"
+        pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
+        text = shlex.quote(pattern or "step {step} .* {time}ms .* loss {loss}")
+        hint = f"--pattern reads the lines of its outputs, e.g. tprimat read --pattern {text}"
     elif feeder.opening[0] in CLOSED_BY and not feeder.document:
         why = f"{without}: it begins like JSON and is cut off"
         hint = "copy the whole file"
@@ -148,6 +168,9 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         hint = _OTHERS
         if _RESULT.search(opening):
             hint = f"tprimat compare {shlex.quote(name)} compares a result"
+    elif PurePath(name).suffix == ".wandb":
+        why = "is no W&B run, whose file begins with “:W&B”"
+        hint = "export the run's history as CSV, and name its columns with --columns"
     elif is_binary(opening):
         why = f"{without}: it is a binary file, such as an image"
         hint = "pass the text that the training printed"

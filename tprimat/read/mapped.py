@@ -12,36 +12,24 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tprimat.errors import UsageError
-from tprimat.read.parsing.events import STAMPED_WITHIN
-from tprimat.read.parsing.failures import FailureReasons
+from tprimat.read import wandb_offline
+from tprimat.read.parsing.mapped_records import VALUES, MappedRecords, complete
+from tprimat.read.parsing.nearest import LFS_POINTER
+from tprimat.read.parsing.notebook import printed_text
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
-from tprimat.read.parsing.records import LoggedTraining, Record, set_times
+from tprimat.read.parsing.printed import DURATIONS, NUMBER, pattern_of, unit_beside
+from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.sequencer import RecordSequencer
-from tprimat.read.parsing.text import Stamp, first_stamp, lines
-from tprimat.read.parsing.values import flat, json_object, whole
+from tprimat.read.parsing.step_lines import StepReader
+from tprimat.read.parsing.text import Line, lines
+from tprimat.read.parsing.values import flat, json_object
 from tprimat.results.account import Timing
-from tprimat.results.outcome import Cause, ending_of, outcome_of
-from tprimat.text import plain
+from tprimat.results.outcome import ending_of, outcome_of
+from tprimat.text import join_names, plain
 
 ColumnNames = Mapping[str, str]
 """Names of columns, by the figures in them."""
-
-VALUES = {
-    "step": "",
-    "time": "seconds",
-    "time_ms": "milliseconds",
-    "elapsed": "elapsed_seconds",
-    "loss": "loss",
-    "lr": "learning_rate",
-    "grad_norm": "grad_norm",
-    "tokens_per_second": "tokens_per_second",
-    "tokens_per_second_per_gpu": "tokens_per_second_per_gpu",
-}
-"""What a column can be, and its name in a record: `time` of a step in s, `elapsed` since the start
-in s.
-"""
 
 TIMING = Timing(
     clock="unknown: the user chose the column",
@@ -52,19 +40,15 @@ TIMING = Timing(
 LONGEST = 2_000
 """Characters of a line in which a pattern is looked for."""
 
-_NUMBER = r"([-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?|nan|inf))(?!\.?\d)"
-_FIELD = re.compile(r"\{([^{}]*)\}(?=(\s*m(?:s|secs?|illi\w*)\b)?)", re.IGNORECASE)
-_IN_MS = re.compile(r"[(\[_]ms\W*\Z", re.IGNORECASE)
+_FIELD = re.compile(r"\{([^{}]*)\}")
 _GAP = re.compile(r"(?:\\s\+)?\\\.\\\*(?:\\s\+)?")
+_SCALE = re.compile(r"\A[kKMGB](?![A-Za-z])")
 
 
 class LinePattern(dict[str, str]):
     """The columns of text lines, each with its own name, and a regular expression for each piece
     between two .*
     """
-
-    stamp: Stamp | None = None
-    """Of the last line that rows() yielded."""
 
     def __init__(self, text: str) -> None:
         """Parse a text such as 'step {step} .* {time}ms': there, and after (ms), the time is in
@@ -74,49 +58,59 @@ class LinePattern(dict[str, str]):
 
         Raises UsageError for another text.
         """
-        fields = (
-            (field[1], field[2] or _IN_MS.search(text[: field.start()]))
-            for field in _FIELD.finditer(text)
-        )
-        names = ["time_ms" if name == "time" and unit else name for name, unit in fields]
+        parts = _FIELD.split(text.strip())
+        names = parts[1::2]
         _check("--pattern", names, "{step} and another value, such as 'step {step} .* loss {loss}'")
         super().__init__(zip(names, names, strict=True))
         self.text = text
-        literals = (
-            r"\s+".join(map(re.escape, re.split(r"\s+", piece)))
-            for piece in _FIELD.split(text.strip())[::3]
-        )
-        pieces = _GAP.split(_NUMBER.join(literals).replace(f"{_NUMBER}ms", rf"{_NUMBER}\s*ms"))
+        self.units = dict[str, str]()
+        expression = ""
+        between = parts[0]
+        for name, behind in zip(names, parts[2::2], strict=True):
+            self.units[name] = unit_beside(name, between, behind)
+            expression += _before_number(between) + pattern_of(name)
+            # The K of {tokens_per_second}K belongs to the number.
+            between = behind if name == "step" else _SCALE.sub("", behind)
+            if name in DURATIONS and between[:2].lower() == "ms":
+                expression += r"\s*"
+        expression += _literal(between)
+        pieces = _GAP.split(expression)
         # A number at the start of a piece isn't the end of a longer one, or of a name.
-        begins = (r"(?<![\w.,])" if piece.startswith(_NUMBER) else "" for piece in pieces)
+        begins = (r"(?<![\w.,])" if piece.startswith("(") else "" for piece in pieces)
         self._pieces = [
             re.compile(begin + piece, re.IGNORECASE)
             for begin, piece in zip(begins, pieces, strict=True)
         ]
 
-    def rows(self, part: InputFile) -> Iterator[tuple[int, Mapping[str, str]]]:
-        """Yield the values of the lines that have all of them, with their line; what others tell is
-        in `causes`.
+    def values_in(self, text: str) -> tuple[list[str], bool]:
+        """Return the values of a line, in the order of the pattern, up to the first piece that it
+        lacks, and whether it lacks none.
         """
-        self.causes = FailureReasons()
-        for line in lines(iter(lambda: part.stream.read(1 << 16), b"")):
-            values = list[str]()
-            end = 0
-            text = line.text[:LONGEST]
-            for piece in self._pieces:
-                # Each piece is looked for after the one before it, once: the time stays linear in
-                # the line's length.
-                if (match := piece.search(text, end)) is None:
-                    self.causes.feed(line.number, text)
-                    break
-                values = [*values, *match.groups()]
-                end = match.end()
-            else:
-                # A file that ends within a number has a part of it.
-                if line.whole or end < len(text):
-                    self.causes = FailureReasons()
-                    self.stamp = first_stamp(text[:STAMPED_WITHIN])
-                    yield line.number, dict(zip(self, values, strict=True))
+        values = list[str]()
+        end = 0
+        for piece in self._pieces:
+            # Each piece is looked for after the one before it, once: the time stays linear in the
+            # line's length. A number that ends at the end of what is looked at may go on.
+            match = piece.search(text, end, LONGEST)
+            if match is None or match.end() == LONGEST < len(text):
+                return values, False
+            values += match.groups()
+            end = match.end()
+        return values, True
+
+
+def _literal(text: str) -> str:
+    return r"\s+".join(map(re.escape, re.split(r"\s+", text)))
+
+
+def _before_number(text: str) -> str:
+    """Return the expression of a text before a number, which may be padded: [ 210/900] and
+    [1000/900].
+    """
+    bare = text.rstrip()
+    if bare.endswith(tuple("[(<:=|/,#")):
+        return _literal(bare) + r"\s*"
+    return _literal(text)
 
 
 _RATE = r"tok(?:en)?s?(?:/s(?:ec)?|[ _]per[ _]sec(?:ond)?)\b(?![/_]|[ ]per\b)"
@@ -125,8 +119,8 @@ _LABELS = re.compile(
     r" _])?loss)|(?P<lr>lr|learning[ _]rate)"
     r"|(?P<grad_norm>grad[ _]norm)|(?P<time>(?:(?:step|iter(?:ation)?)[ _])?time|dt|took)"
     rf"|(?P<tokens_per_second>{_RATE}))(?P<gap> ?[:=]? ?)"
-    rf"{_NUMBER}(?P<unit> ?(?:ms|s)\b)?|(?<![\w.,]){_NUMBER}(?P<rate> ?{_RATE})"
-    rf"|(?:(?<=[\d|,;)\]] )|(?<=\dms )){_NUMBER}(?P<bare> ?(?:ms|m?s/(?:step|it(?:er)?))\b(?!/))",
+    rf"({NUMBER})(?!\.?\d)(?P<unit> ?(?:ms|s)\b)?|(?<![\w.,])({NUMBER})(?!\.?\d)(?P<rate> ?{_RATE})"
+    rf"|(?:(?<=[\d|,;)\]] )|(?<=\dms ))({NUMBER})(?!\.?\d)(?P<bare> ?(?:ms|m?s/(?:step|it(?:er)?))\b(?!/))",
     re.IGNORECASE,
 )
 
@@ -196,16 +190,16 @@ def stated(named: ColumnNames | None) -> dict[str, bool | int | str]:
 
 
 def _check(option: str, values: Sequence[str], needed: str) -> None:
-    """Raise UsageError for unknown or repeated values, and where the step or any other value is
-    missing.
-    """
+    """Raise UsageError for unknown or repeated values, and where any but the step is missing."""
     for value in values:
         if value not in VALUES:
             raise _wrong(f"{option}: unknown value {value!r}")
         if values.count(value) > 1:
             raise _wrong(f"{option}: {value} occurs twice")
-    if "step" not in values or len(values) < 2:
+    if not {*values} - {"step", "micro_step"}:
         raise _wrong(f"{option} needs {needed}")
+    if "micro_step" in values and "step" not in values:
+        raise _wrong(f"{option}: micro_step needs step, of which it counts the micro-batches")
 
 
 def _wrong(problem: str) -> UsageError:
@@ -224,35 +218,81 @@ def _read(part: InputFile, named: ColumnNames) -> list[ParsedLog]:
 
     Raises ValueError if it lacks a column, or has no row with a step.
     """
-    sorter = RecordSequencer()
-    for line, row in (
-        named.rows(part) if isinstance(named, LinePattern) else _rows(part, named.values())
-    ):
-        step = whole(row[named["step"]])
-        if step is None:
-            continue
-        record = Record(step, line, window=1, stamp=getattr(named, "stamp", None))
-        for value, column in named.items():
-            if VALUES[value]:
-                record.put(VALUES[value], row[column])
-        sorter.take(record)
-    trainings = sorter.finish()
-    if not trainings and isinstance(named, LinePattern):
-        raise ValueError("no line of it has them all")
+    head = part.stream.read(len(LFS_POINTER))
+    part.stream.seek(0)
+    if head == LFS_POINTER.encode():
+        raise ValueError("it is a Git LFS pointer: git lfs pull in its repository fetches the file")
+    if isinstance(named, LinePattern):
+        found = MappedRecords(named.units)
+        reader = _LineReader(named, found)
+        text = printed_text(part.stream)
+        chunks = iter(lambda: part.stream.read(1 << 16), b"")
+        for line in lines(chunks if text is None else [text.encode()]):
+            reader.feed(line)
+        trainings = found.trainings(reader.sorter.pending)
+        lacking = f"no line of it has them all{reader.nearest}"
+    else:
+        units = {value: unit_beside(value, column) for value, column in named.items()}
+        found = MappedRecords(units)
+        for number, row in _rows(part, named.values()):
+            cells = {value: row[column] for value, column in named.items()}
+            found.add(cells, Line(number, "", True), LogContext())
+        trainings = found.trainings(LogContext())
+        lacking = "no row of it has a number in one of these columns"
+        if "step" in named:
+            lacking = f"column {named['step']} has no whole number"
     if not trainings:
-        raise ValueError(f"column {named['step']} has no whole number")
-    *former, last = trainings
-    cause = named.causes.cause() if isinstance(named, LinePattern) else None
-    return [*(_built(training, named) for training in former), _built(last, named, cause)]
+        raise ValueError(lacking)
+    return [_built(training, found, named) for training in trainings]
 
 
-def _built(training: LoggedTraining, named: ColumnNames, cause: Cause | None = None) -> ParsedLog:
+class _LineReader(StepReader):
+    """Reader of the lines of a pattern, which are kept until the log is over.
+
+    Attributes:
+        nearest: what the first line lacks of those that have most of the values, while none has
+            all.
+    """
+
+    def __init__(self, named: LinePattern, found: MappedRecords) -> None:
+        super().__init__()
+        self.nearest = ""
+        self._named = named
+        self._found = found
+        self._most = 0
+        self._text = ""
+
+    def feed(self, line: Line) -> None:
+        """Take the next line."""
+        self._text = line.text
+        if not self.torn.read(line, self.take):
+            self.other(line)
+
+    def take(self, line: Line) -> bool:
+        """Read a line if it has all values."""
+        parts = [line.text]
+        if line.text != self._text:
+            # What follows a number that is torn is of another line.
+            pairs = enumerate(zip(line.text, self._text, strict=False))
+            begin = next(place for place, (one, two) in pairs if one != two)
+            parts = [line.text[:begin], line.text[begin + 1 :]]
+        for part in parts:
+            values, is_whole = self._named.values_in(part)
+            if is_whole:
+                cells = dict(zip(self._named, values, strict=True))
+                if self._found.add(cells, line, self.sorter.pending):
+                    self.sorter.pending = LogContext()
+                    return True
+            elif len(values) > self._most:
+                self._most = len(values)
+                has = join_names([*self._named][: self._most])
+                self.nearest = f": line {line.number} has {has}, but not what comes after"
+        return False
+
+
+def _built(training: LoggedTraining, found: MappedRecords, named: ColumnNames) -> ParsedLog:
+    complete(training, found)
     records = training.ordered()
-    if not {"time", "time_ms"} & named.keys() and "elapsed" in named:
-        set_times(records)
-    for record in records:
-        if record.seconds and (rate := record.native.get("tokens_per_second")):
-            record.put("tokens_per_step", rate * record.seconds)
     if isinstance(named, LinePattern):
         noun = "log"
         option = "--pattern"
@@ -262,17 +302,27 @@ def _built(training: LoggedTraining, named: ColumnNames, cause: Cause | None = N
     shift = 0 if records[0].step else 1
     ends = f"{noun} ends at step {records[-1].step + shift}"
     why = f"; {option} reads neither the planned steps nor a normal end"
+    cause = training.around.causes.cause()
     if cause is not None:
         why = f": {cause.sentence}"
+    if found.is_coarse:
+        untimed = "the printed rate has too few digits"
+    elif found.micro_batches:
+        untimed = "some micro-batches are not logged, and a step's time is the sum of theirs"
+    else:
+        untimed = f"{option} takes them as time, time_ms, interval, elapsed or steps_per_second"
+    notes: tuple[str, ...] = ()
+    if found.micro_batches:
+        notes = (f"{found.micro_batches} micro-batches form {len(records)} optimizer steps",)
     return RunBuilder(
         "own",
         f"{'text' if noun == 'log' else noun} ({option})",
         training,
         TIMING,
         shift=shift,
-        rate=None,
-        unknown={"step_times": no_step_times(f"{option} takes them as time, time_ms or elapsed")},
+        unknown={"step_times": no_step_times(untimed)},
         fixed=outcome_of(ending_of(cause=cause), f"{ends}{why}"),
+        notes=notes,
     ).reading()
 
 
@@ -280,11 +330,13 @@ def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping
     """Yield rows by column, with their line; cells of a nested object have dotted names. Raises
     ValueError.
     """
-    first = part.stream.read(1 << 12).lstrip(b"\xef\xbb\xbf \t\r\n")[:1]
+    head = part.stream.read(1 << 12).lstrip(b"\xef\xbb\xbf \t\r\n")
     part.stream.seek(0)
-    rows: Iterable[tuple[int, Mapping[str, object]]] = (
-        _objects(part) if first == b"{" else part.table()
-    )
+    rows: Iterable[tuple[int, Mapping[str, object]]] = part.table()
+    if head.startswith(b"{"):
+        rows = _objects(part)
+    elif wandb_offline.recognizes(head):
+        rows = wandb_offline.history(part.stream)
     # In JSON lines, other records (settings, evaluations) stand between those of steps.
     empty = dict.fromkeys(needed)
     columns = dict[str, None]()

@@ -32,6 +32,7 @@ from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import LoggedValues, json_object, state
 from tprimat.results.fields import FieldValues
 from tprimat.results.outcome import Cause
+from tprimat.text import plain
 
 _MAGIC = b":W&B"
 _FILE_HEADER, _BLOCK = 7, 1 << 15
@@ -120,7 +121,9 @@ def _item(content: bytes, wanted: Container[str] | None = None) -> tuple[str, ob
 
 
 class _Contents:
-    def __init__(self, stream: BinaryIO) -> None:
+    def __init__(self, stream: BinaryIO, wanted: Container[str] | None) -> None:
+        """Read what a stream holds; of the history the wanted values, all for None."""
+        self._wanted = wanted
         self.rows: list[tuple[int, dict[str, object]]] = []
         self.config: dict[str, object] = {}
         self.warnings: list[Note] = []
@@ -138,7 +141,7 @@ class _Contents:
     def _add(self, record: Message) -> None:
         for history in record[2, 2]:
             fields = fields_of(history)
-            row = dict(_item(item, tracked.READ) for item in fields[1, 2])
+            row = dict(_item(item, self._wanted) for item in fields[1, 2])
             if fields[2, 2] and "_step" not in row:
                 row["_step"] = (fields_of(fields[2, 2][-1])[1, 0] or [0])[-1]
             self.rows.append(
@@ -177,10 +180,28 @@ class _Contents:
         state(stated, "hostname", self.host or None)
 
 
+def history(stream: BinaryIO) -> list[tuple[int, dict[str, object]]]:
+    """Return the rows of a run's history with all their numbers, counted from 1."""
+    rows = _Contents(stream, None).rows
+    return [(number, row) for number, (_, row) in enumerate(rows, 1)]
+
+
+MOST_NAMES = 12
+"""Names of metrics that an error lists."""
+
+
 def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
-    run = _Contents(part.stream)
+    run = _Contents(part.stream, tracked.READ)
     metadata = json_object(beside.get(_METADATA, b"").decode("utf-8", "replace")) or {}
-    trainings = tracked.trainings_of(run.rows)
+    try:
+        trainings = tracked.trainings_of(run.rows)
+    except ValueError as error:
+        names = dict.fromkeys(name for _, row in history(part.stream) for name in row)
+        if len(names) < 2:
+            raise
+        shown = plain(", ".join([*names][:MOST_NAMES]))
+        more = ", …" if len(names) > MOST_NAMES else ""
+        raise ValueError(f"{error}; --columns reads its columns: {shown}{more}") from error
     known: FieldValues = {"timestamp": utc(run.started), "ended": run.exit_code == 0 or None}
     if run.exit_code:
         known["cause"] = Cause("failed", f"the run ended with exit code {run.exit_code}")
@@ -195,7 +216,8 @@ def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
     ]
 
 
-def _recognizes(head: bytes) -> bool:
+def recognizes(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes is that of a run."""
     return head.startswith(_MAGIC)
 
 
@@ -203,7 +225,7 @@ FILE_FORMATS = (
     FileFormat(
         "wandb",
         "the file of a W&B run (run-*.wandb)",
-        _recognizes,
+        recognizes,
         each_of(_read),
         beside=(_METADATA,),
     ),

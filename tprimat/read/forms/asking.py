@@ -7,11 +7,13 @@ is assumed. Refused: no form recurs, a number is missing, or its clocks contradi
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 
 from tprimat.analysis.summary import summarize
 from tprimat.errors import UnreadableError
 from tprimat.notes import Note, NoteValue
+from tprimat.read.forms.pattern import pattern_of
 from tprimat.read.forms.reader import Interpretation, interpretations
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.text import Line
@@ -21,7 +23,8 @@ from tprimat.text import plain
 LONGEST_SHOWN = 100
 """Characters of the line that is shown of a form."""
 
-CONFIRM = "confirm with --as-read, or describe the lines with --pattern"
+DESCRIBE = "if a number of it is a step's time, say so with --pattern"
+CONFIRM = "confirm with --as-read, or say what the numbers are with --pattern"
 
 
 class FormError(UnreadableError):
@@ -53,12 +56,14 @@ def logs_by_form(
     readable = [each for each in found if each.lacks is None]
     if not readable:
         if found:
-            raise FormError(name, _refusal(found[0]), is_asked=False)
+            raise FormError(name, _refusal(found[0]), is_asked=False, hint=DESCRIBE)
         return []
     doubts = list(dict.fromkeys(note for each in readable for note in each.doubts))
     if doubts and not as_read:
         notes = [*map(_would_read, readable), *doubts]
-        raise FormError(name, notes, is_asked=True, hint=CONFIRM)
+        pattern = pattern_of(readable[0], lines) if len(readable) == 1 else ""
+        hint = f"{CONFIRM} {shlex.quote(pattern)}" if pattern else CONFIRM
+        raise FormError(name, notes, is_asked=True, hint=hint)
     return [each.log for each in readable]
 
 
@@ -81,4 +86,7 @@ def _refusal(found: Interpretation) -> list[Note]:
     line, text = found.form.example
     shown = plain(redacted_start(" ".join(text.split()), LONGEST_SHOWN))
     assert found.lacks is not None
-    return [Note("form-recurs", {"line": line, "text": shown}), found.lacks]
+    notes = [Note("form-recurs", {"line": line, "text": shown}), found.lacks]
+    if found.lacks.code == "form-lacks-time" and found.form.unknown:
+        notes.append(Note("form-unknown", {"labels": found.form.unknown}))
+    return notes

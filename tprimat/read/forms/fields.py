@@ -69,7 +69,7 @@ _RULE = " \t|-+=:_*"
 """Characters of the line below the header of a table."""
 
 _COLUMNS = re.compile(r"[\s|,/%\0]+")
-_DELIMITER = re.compile(r"[|,;{}\[\]]|\t| [-–] |\s\s|=>|\s/\s|(?<=\w):(?=\s)|\s\*\s")
+DELIMITER = re.compile(r"[|,;{}\[\]]|\t| [-–] |\s\s|=>|\s/\s|(?<=\w):(?=\s)|\s\*\s")
 _TRAILING = " \t:=([{'\"`~@→>"
 _RELATED = re.compile(r"\s*(?:/|of|out of)\s*")
 _AGAIN = re.compile(r"\S{0,12}?\s?\(\s*")
@@ -99,15 +99,15 @@ class Field:
     factor: str = "1"
     total: int | None = None
 
-    @property
+    @functools.cached_property
     def key(self) -> str:
         """The label, or the place of a number without one, by which lines are compared."""
         return meanings.normalized(self.label) or f"#{self.place}"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Outline:
-    """What the lines with one outline say.
+    """What the lines with one outline say. Each is made once, so that equal ones are the same.
 
     Attributes:
         fields: of its numbers, without totals and means in parentheses.
@@ -199,8 +199,8 @@ class Pieces:
             yield from self._piece(_as_line(bar), None, is_bar=True)
             text = text[bar.end() :]
         stamp = None
-        if ":" in text and _STAMP.search(text):
-            stamp = stamp_of(text)
+        if text.count(":") > 1 and (match := _STAMP.search(text)):
+            stamp = stamp_of(text, match)
             text = _STAMP.sub("\t", text)
         yield from self._piece(text, stamp)
 
@@ -267,12 +267,15 @@ def _as_line(bar: re.Match[str]) -> str:
     return " | ".join(filter(None, (*parts, bar["rate"], bar["more"])))
 
 
-def stamp_of(text: str) -> Stamp | None:
-    """Return the finest time stamp of a line, in the order of the line; None without one."""
-    found = [stamp for match in _STAMP.finditer(text) if (stamp := _as_stamp(match))]
-    iso = first_stamp(text)
-    if iso is not None:
-        found.insert(0, iso)
+def stamp_of(text: str, first: re.Match[str]) -> Stamp | None:
+    """Return the finest time stamp of a line, given the match of the first one; None without a
+    valid one.
+    """
+    found = []
+    for match in (first, *_STAMP.finditer(text, first.end())):
+        # One with an offset from UTC is known by its own expression alone.
+        if (stamp := first_stamp(match[0]) or _as_stamp(match)) is not None:
+            found.append(stamp)
     return min(found, key=lambda stamp: stamp.resolution, default=None)
 
 
@@ -345,7 +348,7 @@ def _label_behind(behind: str, *, is_last: bool) -> str:
     """Return the label that stands behind its number, as in `10.5 loss, 18.70 s`; empty for the one
     of the next number, as in `78) loss: 9.2`.
     """
-    first, *others = _DELIMITER.split(behind.strip())
+    first, *others = DELIMITER.split(behind.strip())
     is_own = bool(others) or is_last
     return label_of(first) if is_own and _WORD.search(first) else ""
 
@@ -378,5 +381,5 @@ def label_of(ahead: str) -> str:
         if meanings.unit_in(shown[begin:]):
             unit = f" ({shown[begin + 1 : -1]})"
             shown = shown[:begin].rstrip(_TRAILING)
-    last = _DELIMITER.split(shown)[-1]
+    last = DELIMITER.split(shown)[-1]
     return last.strip(" '\"`:=*-.)]}") + unit

@@ -17,7 +17,7 @@ from tprimat.catalog import meanings
 from tprimat.read.forms.fields import Field, Piece, Pieces, value_of
 from tprimat.read.parsing.text import Line
 
-MOST_ROWS = 50_000
+MOST_ROWS = 10_000
 """Lines that are kept while the form is looked for."""
 
 OF_TRAINING = frozenset((
@@ -51,6 +51,12 @@ TERSE = 3.0
 """Words a number at most in the lines of a short text: prose about a training has more, and quotes
 figures all the same.
 """
+
+CHANGING = 0.5
+"""Share of the lines in which a number has another value at least, if it is worth a question."""
+
+MOST_UNKNOWN = 3
+"""Numbers without a meaning that are named."""
 
 SHORT = 5
 """Records of which each must be terse."""
@@ -103,6 +109,7 @@ class Form:
         has_total: whether the total of the counter stands beside it.
         keys: of the numbers that recur; others are of prose, or of something else.
         labels: the printed label of each kind of value.
+        unknown: labels of numbers that change from line to line, and that nothing explains.
         example: the line of the form that says most, and its number.
     """
 
@@ -120,15 +127,21 @@ class Form:
     has_total: bool = False
     keys: frozenset[str] = frozenset()
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
     example: tuple[int, str] = (0, "")
 
 
     @property
     def counter_label(self) -> str | None:
         """What counts the steps, as the text calls it; None if the order of the lines does."""
-        if self.counter.startswith("#"):
-            return f"number {int(self.counter[1:]) + 1} of the line"
-        return f"“{self.counter}”" if self.counter else None
+        return shown_label(self.counter) if self.counter else None
+
+
+def shown_label(key: str) -> str:
+    """Return what a person calls the number with a key: its label, or its place in the line."""
+    if key.startswith("#"):
+        return f"number {int(key[1:]) + 1} of the line"
+    return f"“{key}”"
 
 
 @dataclasses.dataclass
@@ -217,6 +230,7 @@ class Miner:
             has_total=count is not None and count.field.total is not None,
             keys=keys,
             labels=labels,
+            unknown=_unknown(main, count),
             example=_example(main, count),
         )
 
@@ -455,6 +469,17 @@ def _labels(main: Iterable[Row], keys: frozenset[str]) -> dict[str, str]:
             if field.key in keys:
                 found.setdefault(kind, collections.Counter())[field.label] += 1
     return {kind: labels.most_common(1)[0][0] for kind, labels in found.items()}
+
+
+def _unknown(main: Sequence[Row], count: _Count | None) -> tuple[str, ...]:
+    """Return the labels of numbers that change from line to line, and that nothing explains."""
+    printed: dict[str, list[str]] = {}
+    for row in main:
+        for field in row.piece.outline.fields:
+            if field.kind is None and (count is None or field.key != count.field.key):
+                printed.setdefault(field.key, []).append(row.piece.printed[field.place])
+    keys = [key for key, values in printed.items() if len(set(values)) > CHANGING * len(main)]
+    return tuple(map(shown_label, keys[:MOST_UNKNOWN]))
 
 
 def _example(main: Sequence[Row], count: _Count | None) -> tuple[int, str]:

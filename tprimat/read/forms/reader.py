@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from tprimat.notes import Note
 from tprimat.catalog import meanings
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
-from tprimat.read.forms.fields import Field, Piece, Pieces, value_of
+from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, value_of
 from tprimat.read.forms.joining import joined
 from tprimat.read.forms.mining import FEWEST, Form, Miner
 from tprimat.read.parsing import placing
@@ -39,7 +39,7 @@ STATED = ("num_gpus", "global_batch_size", "sequence_length")
 
 NOT_RECORDED = frozenset((
     meanings.IGNORED, meanings.EVALUATION, meanings.AVERAGED, meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH,
-    "memory", *STATED, "micro_batch_size",
+    "memory", "micro_batch_size",
 ))  # fmt: skip
 
 
@@ -81,6 +81,11 @@ def _time_label(form: Form, found: Timed) -> str | None:
     return f"“{label}”" if label else without
 
 
+def _name_of(kind: str) -> str:
+    """Return the name of a value in a record: a time's meaning is known when all records are."""
+    return PRINTED if kind == meanings.TIME else kind
+
+
 class FormReader(StepReader):
     """A parsed_log.Reader of the lines of one form."""
 
@@ -110,6 +115,7 @@ class FormReader(StepReader):
         self._has_unit = True
         self._is_of_step = False
         self._recent: collections.deque[int] = collections.deque(maxlen=LAGGING)
+        self._plans: dict[Outline, list[tuple[str, Field]]] = {}
         self._settings: dict[str, set[float]] = {}
 
     def feed(self, line: Line) -> None:
@@ -210,23 +216,27 @@ class FormReader(StepReader):
 
     def _values(self, piece: Piece) -> dict[str, float]:
         """Return the values of a line that belong to a record, by their names in it."""
+        outline = piece.outline
+        plan = self._plans.get(outline)
+        if plan is None:
+            plan = self._plans[outline] = [
+                (_name_of(kind), field)
+                for kind, field in outline.kinds.items()
+                if field.key in self.form.keys and kind not in NOT_RECORDED
+            ]
         values = {}
-        for kind, field in piece.outline.kinds.items():
-            if field.key not in self.form.keys:
-                continue
-            if kind in NOT_RECORDED:
-                if kind in STATED and (value := value_of(field, piece.printed)):
-                    self._settings.setdefault(kind, set()).add(value)
-                continue
+        for name, field in plan:
             value = value_of(field, piece.printed)
             if value is None:
                 continue
-            if kind in (meanings.TIME, meanings.MEAN_TIME):
-                kind = PRINTED if kind == meanings.TIME else kind
+            if name in STATED:
+                self._settings.setdefault(name, set()).add(value)
+                continue
+            values[name] = value
+            if name in (PRINTED, meanings.MEAN_TIME):
                 is_clock = ":" in piece.printed[field.place]
                 self._has_unit = self._has_unit and (field.unit is not None or is_clock)
                 self._is_of_step = meanings.is_of_step(field.label, field.unit)
-            values[kind] = value
         return values
 
     def _put(self, values: Mapping[str, float], *, replaces: bool = True) -> None:

@@ -21,6 +21,9 @@ MOST = 3
 NEAR = 0.5
 """Share of a line's words that a format has at least that is named."""
 
+LFS_POINTER = "version https://git-lfs"
+"""What the text begins with that Git keeps of a file in Git LFS."""
+
 _STEP = re.compile(
     r"\b(?:global_)?(?:step|iter|iteration|epoch|batch|update|train)s?\b|loss|tok(?:ens)?/s",
     re.IGNORECASE,

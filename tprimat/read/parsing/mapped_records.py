@@ -1,0 +1,254 @@
+"""Records of the values that a user names in a table or a text, with all that follows from them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+
+from tprimat.notes import Note
+from tprimat.read.parsing.events import STAMPED_WITHIN
+from tprimat.read.parsing.grouping import number_ranks, optimizer_steps, set_interval_times
+from tprimat.read.parsing.printed import PER_SECOND, PERCENT, RATES, Printed, printed
+from tprimat.read.parsing.records import (
+    LogContext,
+    LoggedTraining,
+    Record,
+    set_times,
+    set_windows,
+)
+from tprimat.read.parsing.sequencer import RecordSequencer
+from tprimat.read.parsing.stamps import GROUP
+from tprimat.read.parsing.step_lines import LEAST_DIGITS
+from tprimat.read.parsing.text import Line, first_stamp
+from tprimat.read.parsing.values import count, state, times, whole, whole_ratio
+
+VALUES = {
+    "step": "",
+    "micro_step": "",
+    "time": "seconds",
+    "time_ms": "seconds",
+    "interval": "interval_seconds",
+    "elapsed": "elapsed_seconds",
+    "loss": "loss",
+    "lr": "learning_rate",
+    "grad_norm": "grad_norm",
+    "steps_per_second": "steps_per_second",
+    "samples_per_second": "samples_per_second",
+    "tokens_per_second": "tokens_per_second",
+    "tokens_per_second_per_gpu": "tokens_per_second_per_gpu",
+    "tflops_per_gpu": "tflops_per_gpu",
+    "mfu": "mfu_percent",
+    "batch": "samples_per_step",
+    "tokens": "tokens_per_step",
+}
+"""What a column can be, and its name in a record: `micro_step` counts micro-batches, `time` is that
+of a step, `interval` that of all steps since the record before, `elapsed` that since the start, in
+s.
+"""
+
+
+class MappedRecords:
+    """The records of a table or of the lines of a pattern, in the order of the file.
+
+    Attributes:
+        units: of the values that a user has named, as unit_beside() returns them.
+        micro_batches: lines that are a micro-batch each.
+        is_coarse: whether a rate has too few digits to be converted to a time.
+        is_rounded: whether tokens of a step are printed in thousands or millions.
+    """
+
+    def __init__(self, units: Mapping[str, str]) -> None:
+        self.units = units
+        self.micro_batches = 0
+        self.is_coarse = self.is_rounded = False
+        self._rows = list[tuple[Record, LogContext]]()
+
+    def add(self, cells: Mapping[str, object], line: Line, around: LogContext) -> bool:
+        """Add a row and what stands before it; return False for one without a step."""
+        step = whole(cells["step"]) if "step" in cells else len(self._rows) + 1
+        micro_step = whole(cells.get("micro_step", 0))
+        if step is None or micro_step is None:
+            return False
+        record = Record(step, line.number, window=1, stamp=first_stamp(line.text[:STAMPED_WITHIN]))
+        figures = {value: printed(value, cell) for value, cell in cells.items() if VALUES[value]}
+        exact = set[str]()
+        for value, found in figures.items():
+            if found is not None and (name := self._put(record, value, found)):
+                exact.add(name)
+        if "step" not in cells and not record.figures():
+            return False
+        if "micro_step" in cells:
+            record.native["micro_step"] = micro_step
+        self._set_time_by_rate(record, exact)
+        every, one = (figures.get(value) for value in RATES)
+        if every and one and (ratio := whole_ratio((every.text(),), (one.text(),))):
+            record.native["num_gpus"] = ratio
+        self._rows.append((record, around))
+        return True
+
+    def _put(self, record: Record, value: str, found: Printed) -> str:
+        """Set a value of a record; return its name there if it has digits enough for a quotient."""
+        unit = found.unit or self.units[value]
+        name = VALUES[value]
+        figure = found.figure
+        if unit == PER_SECOND:
+            name = "steps_per_second"
+        elif value == "mfu" and unit != PERCENT:
+            name = "mfu"
+        elif unit and unit != PERCENT:
+            figure = times(figure, unit)
+        if value == "tokens":
+            self.is_rounded |= found.is_rounded
+        # Negative where the peak of the GPU is unknown.
+        if value != "mfu" or figure >= 0:
+            record.put(name, figure)
+        is_count = value in ("batch", "tokens") and not found.is_rounded
+        return name if is_count or found.digits >= LEAST_DIGITS else ""
+
+    def _set_time_by_rate(self, record: Record, exact: set[str]) -> None:
+        """Set the time of a step by the first of its rates if nothing else gives one."""
+        native = record.native
+        if record.seconds is not None or {"interval_seconds", "elapsed_seconds"} & native.keys():
+            return
+        for work, rate in _RATES.items():
+            done = native.get(work, 0.0) if work else 1.0
+            if done <= 0 or native.get(rate, 0.0) <= 0:
+                continue
+            if {work, rate} - {""} <= exact:
+                record.put("seconds", done / native[rate])
+                return
+            self.is_coarse = True
+
+    def trainings(self, rest: LogContext) -> list[LoggedTraining]:
+        """Return the trainings, given what stands after the last row."""
+        rows = self._rows
+        if "micro_step" in self.units:
+            self.micro_batches = len(rows)
+            rows = optimizer_steps(rows)
+        number_ranks([record for record, _ in rows])
+        sorter = RecordSequencer()
+        for record, around in rows:
+            sorter.pending = around
+            sorter.take(record)
+        sorter.pending = rest
+        return sorter.finish()
+
+
+_RATES = {
+    "": "steps_per_second",
+    "samples_per_step": "samples_per_second",
+    "tokens_per_step": "tokens_per_second",
+}
+"""Rates, by what a step has of it: a step itself, its samples, its tokens."""
+
+
+def _set_step_times(training: LoggedTraining, named: Collection[str]) -> None:
+    """Set the windows of records, and the times of steps by other times if none are printed.
+
+    A time that is printed at every tenth step may be the mean of ten or that of one. If the log has
+    a clock, it is taken as the mean, and held against the clock; else it is that of one.
+    """
+    records = training.ordered()
+    if any(record.stamp or "elapsed_seconds" in record.native for record in records):
+        set_windows(records)
+    if any(record.seconds for record in records):
+        return
+    if "interval" in named:
+        set_interval_times(records)
+    elif "elapsed" in named:
+        passed = [record.native.get("elapsed_seconds", 0.0) for record in records]
+        is_coarse = all(seconds == int(seconds) for seconds in passed)
+        set_times(records, in_whole_seconds=is_coarse)
+        if is_coarse:
+            training.warnings.append(Note("times-in-whole-seconds"))
+
+
+def _state_sizes(training: LoggedTraining, found: MappedRecords) -> None:
+    """State what the printed values say of a step and of the GPUs, if they agree on all lines."""
+    records = training.ordered()
+    stated = training.around.stated
+    line = records[0].line
+    native = [record.native for record in records]
+    batches = {values["samples_per_step"] for values in native if "samples_per_step" in values}
+    if len(batches) > 1:
+        text = f"{min(batches):g} to {max(batches):g}"
+        state(stated, "global_batch_size", text, f"batch: {text}", line)
+    elif batches:
+        size = batches.pop()
+        state(stated, "global_batch_size", count(size), f"batch: {size:g}", line)
+        for values in native:
+            values.pop("samples_per_step", None)
+    tokens = {values["tokens_per_step"] for values in native if "tokens_per_step" in values}
+    if len(tokens) == 1 and "tokens" in found.units and not found.is_rounded:
+        state(stated, "tokens_per_step", count(tokens.pop()), line=line)
+    ratios = {values.pop("num_gpus") for values in native if "num_gpus" in values}
+    if len(ratios) == 1:
+        gpus = int(ratios.pop())
+        text = f"tokens_per_second / tokens_per_second_per_gpu = {gpus}"
+        state(stated, "num_gpus", gpus, text, line, weight=0)
+
+
+def _set_derived(records: Sequence[Record]) -> None:
+    """Set the tokens of a step by its rate and time, and utilizations in percent."""
+    is_percent = any(record.native.get("mfu", 0.0) > 1 for record in records)
+    for record in records:
+        if is_percent and "mfu" in record.native:
+            record.native["mfu_percent"] = record.native.pop("mfu")
+        rate = record.native.get("tokens_per_second")
+        if record.seconds and rate and "tokens_per_step" not in record.native:
+            record.put("tokens_per_step", rate * record.seconds)
+
+
+MILLISECONDS = "times-fit-milliseconds"
+INTERVAL, ELAPSED = "times-fit-interval", "times-fit-elapsed"
+"""Codes of notes that the printed times agree with the clock if they are read otherwise."""
+
+FITS = 0.2
+"""Share by which printed times, read otherwise, may differ from the clock: 0.1 s steps with
+evaluations between them may take 0.12 s.
+"""
+
+
+def otherwise(records: Sequence[Record]) -> str:
+    """Return the code of a note if the printed times would agree with the time stamps, or the time
+    since the start, as milliseconds, as the time of all steps since the record before, or as that
+    since the start; else nothing.
+
+    Of steps 0, 10, 20 with 25 s each, 25 s apart, these are the times of ten steps; of 25, 50 and
+    75 s, 25 s apart, the times since the start.
+    """
+    resolution = 1.0
+    clock = []
+    for record in records:
+        clock.append(record.native.get("elapsed_seconds"))
+        if record.stamp is not None:
+            clock[-1] = record.stamp.seconds
+            resolution = record.stamp.resolution
+    if len(records) < 2 or clock[0] is None or clock[-1] is None:
+        return ""
+    total = sum((record.seconds or 0.0) * (record.window or 1) for record in records[1:])
+    passed = clock[-1] - clock[0]
+    if passed < GROUP * resolution or any(record.seconds is None for record in records):
+        return ""
+    apart = statistics.mode(record.window or 1 for record in records[1:])
+    for factor, code in ((1000, MILLISECONDS), (apart, INTERVAL)):
+        if factor > 1 and abs(total / factor / passed - 1) <= FITS:
+            return code
+    seconds = [record.seconds or 0.0 for record in records]
+    if abs((seconds[-1] - seconds[0]) / passed - 1) <= FITS and seconds == sorted(seconds):
+        return ELAPSED
+    return ""
+
+
+def complete(training: LoggedTraining, found: MappedRecords) -> None:
+    """Set the times and sizes of a training that follow from its values, and note what is known of
+    them.
+    """
+    _set_step_times(training, found.units)
+    _state_sizes(training, found)
+    records = training.ordered()
+    _set_derived(records)
+    if "step" not in found.units:
+        training.warnings.append(Note("records-numbered", {"count": len(records)}))
+    if code := otherwise(records):
+        training.warnings.append(Note(code))
