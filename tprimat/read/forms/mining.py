@@ -453,10 +453,11 @@ def _is_list(main: Sequence[Row]) -> bool:
     """Return whether lines that nothing counts are a list of records: enough of them, with few
     words, and most of them with the same ones.
     """
-    outlines = collections.Counter(row.piece.outline for row in main)
+    # Lines with other padding, as of steps 9 and 10, have the same numbers.
+    alike = collections.Counter(row.piece.outline.fields for row in main)
     return (
         len(main) >= FEWEST_IN_ORDER
-        and outlines.most_common(1)[0][1] >= STEADY * len(main)
+        and alike.most_common(1)[0][1] >= STEADY * len(main)
         and all(row.is_terse for row in main)
     )
 
