@@ -353,7 +353,7 @@ def _micro_counter(count: _Count, counts: Mapping[str, _Count]) -> str | None:
         if other is count or other.field.kind not in (meanings.STEP, meanings.MICRO_STEP):
             continue
         is_beside = len(set(other.rows) & set(count.rows)) >= STEADY * len(count.rows)
-        if is_beside and other.is_steady() and other.rises() >= 1.9 * count.rises():
+        if is_beside and other.is_steady() and other.rises() + 1 >= 1.9 * count.rises():
             return key
     return None
 
