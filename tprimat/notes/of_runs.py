@@ -65,6 +65,10 @@ ROWS = {
                 "[, {seconds:seconds} a step][ by {time}][, loss by “{loss}”]"
             ),
             "form-unit-assumed": "the time has no unit: it is assumed to be in seconds",
+            "form-milliseconds-assumed": (
+                "the time has no unit: it is assumed to be in milliseconds, since so many seconds"
+                " didn't pass"
+            ),
             "form-interval-assumed": (
                 "a line is printed every {steps} steps: its time is assumed to be that of one step,"
                 " not of all {steps}"

@@ -181,20 +181,23 @@ def _by_clocks(
         agreeing = [seconds for seconds in readings if clock.agrees(seconds)]
         if agreeing and _are_alike(clock, agreeing):
             return Timed(agreeing[0], "seconds", is_certain=True)
-    growing = _growing(printed, strides)
+    growing = None if is_of_step else _growing(printed, strides)
+    doubts = [] if has_unit else [Note("form-unit-assumed")]
     if growing is not None:
-        doubts = [] if has_unit else [Note("form-unit-assumed")]
         return Timed(growing, "elapsed_seconds", doubts=doubts)
     for clock in clear:
         quotient, error = clock.quotient(printed)
-        if has_unit and quotient > 1 + AGREEMENT + error:
+        if quotient > 1 + AGREEMENT + error and not has_unit:
+            # 600 s are longer than the 1 s that passed: 600 ms may be a step's.
+            has_unit = True
+            printed = _scaled(printed, 1e-3)
+            quotient, error = clock.quotient(printed)
+            doubts = [Note("form-milliseconds-assumed")]
+        if quotient > 1 + AGREEMENT + error:
             return Timed(contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)}))
         if quotient < PART and clock.kind in ("stamp", "elapsed_seconds"):
             doubt = Note("form-printed-is-part", {"share": float(f"{quotient:.3g}")})
             return Timed(clock.seconds, clock.kind, clock.windows, doubts=[doubt])
-    doubts = []
-    if not has_unit:
-        doubts.append(Note("form-unit-assumed"))
     if not is_of_step and statistics.median(strides) > 1:
         doubts.append(Note("form-interval-assumed", {"steps": int(statistics.median(strides))}))
     return Timed(printed, "seconds", doubts=doubts)
@@ -239,13 +242,17 @@ def _readings(printed: Series, strides: Sequence[int], *, has_unit: bool) -> Ite
     steps since the record before, and the time since the start; without a unit also in ms.
     """
     for factor in (1.0,) if has_unit else (1.0, 1e-3):
-        scaled = [seconds * factor if seconds is not None else None for seconds in printed]
+        scaled = _scaled(printed, factor)
         yield scaled
         yield [
             seconds / stride if seconds is not None else None
             for seconds, stride in zip(scaled, strides, strict=True)
         ]
         yield _since_before(scaled, strides)
+
+
+def _scaled(times: Series, factor: float) -> list[float | None]:
+    return [seconds * factor if seconds is not None else None for seconds in times]
 
 
 def _growing(printed: Series, strides: Sequence[int]) -> Series | None:
