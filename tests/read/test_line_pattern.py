@@ -44,6 +44,13 @@ def rows(pattern: str, text: str) -> list[tuple[int, dict[str, str]]]:
         ("{step} .* {loss}", "x1 v2.5 12 0.5", ("12", "0.5")),
         ("a+b {step} (loss {loss})", "a+b 3 (loss 4)", ("3", "4")),
         ("step {step} .* loss {loss}", "\x1b[32mstep 9\x1b[0m, loss 3", ("9", "3")),
+        # A word is rather a whole one than a part of another one, if both are there.
+        (
+            "step {step} .* wall={elapsed}",
+            "global_step 2 at step 3, train_wall=4, wall=5",
+            ("3", "5"),
+        ),
+        ("step {step} .* loss {loss}", "global_step 2, lm_loss 4", ("2", "4")),
         # Numbers may be padded behind a bracket or another sign, and braces may be of the line.
         ("[ {step}/900] loss: {loss}", "[1000/900] loss:   3", ("1000", "3")),
         ("[{step}/900] loss={loss}", "[  10/900] loss= 3", ("10", "3")),
@@ -257,6 +264,7 @@ def test_tokens_in_thousands_are_no_exact_size():
     found = file_of(pattern, log)[0]
     assert "tokens_per_step" not in found.stated
     assert found.run().native_metrics["tokens_per_step"] == (524_000, 524_000)
+    assert "global_batch_size" not in file_of("step {step} {batch}", "step 1 1.2K\n")[0].stated
     assert (
         file_of(pattern, log.replace("524K", "524288"))[0].stated["tokens_per_step"].value
         == 524_288
@@ -528,6 +536,11 @@ def table_of(columns: str, text: str) -> Run:
 def test_the_unit_of_a_column_stands_in_its_name_or_its_cells(name, cell, seconds):
     table = f"step,{name},loss\n1,{cell},3\n"
     assert table_of(f"step=step,time={name},loss=loss", table).step_times == (seconds,)
+
+
+@pytest.mark.parametrize(("cell", "seconds"), [("512", 0.512), ("512 ms", 0.512), ("2 s", 2.0)])
+def test_milliseconds_that_the_user_names_are_none_where_a_cell_says_so(cell, seconds):
+    assert table_of("step=step,time_ms=dt_s", f"step,dt_s\n1,{cell}\n").step_times == (seconds,)
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,17 @@ def test_values_of_two_lines_make_no_record(tail, steps):
     assert set(run.step_times[9:]) <= {2.0}
 
 
+@pytest.mark.parametrize(("count", "seconds"), [(2, [0.5] * 9), (3, [0.5] * 9 + [1.0])])
+def test_lines_that_differ_in_the_same_way_are_whole(count, seconds):
+    """In one line 1.00s behind a loss with fewer decimals may be another line's; in three it is a
+    form of its own.
+    """
+    log = "".join(f"step {step} loss 4.1234 dt 0.5000 s\n" for step in range(1, 10))
+    log += "".join(f"step {10 + step} loss 4.12345s dt 1.0000 s\n" for step in range(count))
+    run = run_of("step {step} .* loss {loss} .* dt {time}", log)
+    assert list(run.step_times) == seconds
+
+
 @pytest.mark.parametrize(
     ("line", "problem"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tprimat.errors import UsageError
@@ -23,6 +24,7 @@ from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import Line, lines
+from tprimat.read.parsing.torn import LEAST
 from tprimat.read.parsing.values import flat, json_object
 from tprimat.results.account import Timing
 from tprimat.results.outcome import ending_of, outcome_of
@@ -40,6 +42,7 @@ TIMING = Timing(
 LONGEST = 2_000
 """Characters of a line in which a pattern is looked for."""
 
+_DIGITS = re.compile(r"\d+")
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _GAP = re.compile(r"(?:\\s\+)?\\\.\\\*(?:\\s\+)?")
 _SCALE = re.compile(r"\A[kKMGB](?![A-Za-z])")
@@ -74,13 +77,14 @@ class LinePattern(dict[str, str]):
             if name in DURATIONS and between[:2].lower() == "ms":
                 expression += r"\s*"
         expression += _literal(between)
-        pieces = _GAP.split(expression)
-        # A number at the start of a piece isn't the end of a longer one, or of a name.
-        begins = (r"(?<![\w.,])" if piece.startswith("(") else "" for piece in pieces)
-        self._pieces = [
-            re.compile(begin + piece, re.IGNORECASE)
-            for begin, piece in zip(begins, pieces, strict=True)
-        ]
+        self._pieces = []
+        for piece in _GAP.split(expression):
+            # A number at the start of a piece isn't the end of a longer one, or of a name; a word
+            # is rather a whole one: wall={elapsed} isn't of train_wall=30 if wall=60 follows.
+            begins = [r"(?<![\w.,])" if piece.startswith("(") else ""]
+            if re.match(r"\w", piece):
+                begins.insert(0, r"(?<!\w)")
+            self._pieces.append([re.compile(begin + piece, re.IGNORECASE) for begin in begins])
 
     def values_in(self, text: str) -> tuple[list[str], bool]:
         """Return the values of a line, in the order of the pattern, up to the first piece that it
@@ -91,7 +95,8 @@ class LinePattern(dict[str, str]):
         for piece in self._pieces:
             # Each piece is looked for after the one before it, once: the time stays linear in the
             # line's length. A number that ends at the end of what is looked at may go on.
-            match = piece.search(text, end, LONGEST)
+            found = (pattern.search(text, end, LONGEST) for pattern in piece)
+            match = next(filter(None, found), None)
             if match is None or match.end() == LONGEST < len(text):
                 return values, False
             values += match.groups()
@@ -261,12 +266,22 @@ class _LineReader(StepReader):
         self._found = found
         self._most = 0
         self._text = ""
+        self._alike: Counter[str] = Counter()
 
     def feed(self, line: Line) -> None:
-        """Take the next line."""
+        """Take the next line.
+
+        Lines that seem to be torn, but in the same way several times, are whole: 998.1ms and 1.02s.
+        """
         self._text = line.text
-        if not self.torn.read(line, self.take):
-            self.other(line)
+        if self.torn.read(line, self.take):
+            return
+        if line.whole and self._named.values_in(line.text)[1]:
+            outline = _DIGITS.sub("0", line.text)
+            self._alike[outline] += 1
+            if self._alike[outline] >= LEAST and self.take(line):
+                return
+        self.other(line)
 
     def take(self, line: Line) -> bool:
         """Read a line if it has all values."""

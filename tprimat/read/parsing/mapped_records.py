@@ -54,13 +54,14 @@ class MappedRecords:
         units: of the values that a user has named, as unit_beside() returns them.
         micro_batches: lines that are a micro-batch each.
         is_coarse: whether a rate has too few digits to be converted to a time.
-        is_rounded: whether tokens of a step are printed in thousands or millions.
+        rounded: values that are printed in thousands or millions.
     """
 
     def __init__(self, units: Mapping[str, str]) -> None:
         self.units = units
         self.micro_batches = 0
-        self.is_coarse = self.is_rounded = False
+        self.is_coarse = False
+        self.rounded = set[str]()
         self._rows = list[tuple[Record, LogContext]]()
 
     def add(self, cells: Mapping[str, object], line: Line, around: LogContext) -> bool:
@@ -97,8 +98,8 @@ class MappedRecords:
             name = "mfu"
         elif unit and unit != PERCENT:
             figure = times(figure, unit)
-        if value == "tokens":
-            self.is_rounded |= found.is_rounded
+        if found.is_rounded:
+            self.rounded.add(value)
         # Negative where the peak of the GPU is unknown.
         if value != "mfu" or figure >= 0:
             record.put(name, figure)
@@ -173,13 +174,13 @@ def _state_sizes(training: LoggedTraining, found: MappedRecords) -> None:
     if len(batches) > 1:
         text = f"{min(batches):g} to {max(batches):g}"
         state(stated, "global_batch_size", text, f"batch: {text}", line)
-    elif batches:
+    elif batches and "batch" not in found.rounded:
         size = batches.pop()
         state(stated, "global_batch_size", count(size), f"batch: {size:g}", line)
         for values in native:
             values.pop("samples_per_step", None)
     tokens = {values["tokens_per_step"] for values in native if "tokens_per_step" in values}
-    if len(tokens) == 1 and "tokens" in found.units and not found.is_rounded:
+    if len(tokens) == 1 and "tokens" in found.units.keys() - found.rounded:
         state(stated, "tokens_per_step", count(tokens.pop()), line=line)
     ratios = {values.pop("num_gpus") for values in native if "num_gpus" in values}
     if len(ratios) == 1:

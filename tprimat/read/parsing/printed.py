@@ -94,10 +94,11 @@ def unit_beside(value: str, before: str, behind: str = "") -> str:
     """Return the unit of a value that the text before or behind it has, as the name of a column
     before it; empty for none.
     """
-    if value == "time_ms":
-        return "1e-3"
-    if value in DURATIONS:
-        match = _BEHIND.match(behind) or _IN_BRACKETS.search(before) or _IN_NAME.search(before)
+    if value in DURATIONS or value == "time_ms":
+        match = _BEHIND.match(behind)
+        if match is None and value == "time_ms":
+            return "1e-3"
+        match = match or _IN_BRACKETS.search(before) or _IN_NAME.search(before)
         return _UNITS[match.lastgroup or ""][0] if match else ""
     if value in RATES:
         match = _TOKENS_BEHIND.match(behind) or _TOKENS_BEFORE.search(before)
