@@ -87,7 +87,7 @@ ROWS = {
                 "assumed: a mean of step times is that of the steps since the line before"
             ),
             "form-printed-is-part": (
-                "assumed: the printed time is of a part of a step (it is {share:.2g}× the whole)"
+                "assumed: the printed time covers a part of a step ({share:.2g}× its time)"
             ),
             "form-clocks-contradict": (
                 "its times contradict each other: one is {share:.3g}× the other"

@@ -93,8 +93,8 @@ class FormReader(StepReader):
     rate = None
     warns_of_unread = False
     timing = Timing(
-        clock="unknown: the log prints the figure alone",
-        covers="unknown: the log prints the figure alone",
+        clock="unknown: the log doesn't state it",
+        covers="unknown: the log doesn't state it",
         over_ranks="unknown",
     )
 
