@@ -103,7 +103,7 @@ def parse_chunks(
     try:
         return parsed_logs(feeder, name)
     except UnreadableError:
-        if again is None or PurePath(name).suffix in PROGRAMS:
+        if again is None or PurePath(name).suffix in PROGRAMS or _is_result(feeder):
             raise
         logs = asking.logs_by_form(lambda: printed_lines(again), name, as_read=as_read)
         if not logs:
@@ -141,6 +141,12 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
     return logs
 
 
+def _is_result(feeder: LogFeeder) -> bool:
+    """Return whether a file begins like a result, which no training has printed."""
+    opening = "\n".join(feeder.opening)
+    return opening.startswith("{") and _RESULT.search(opening) is not None
+
+
 def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
     """Return why a file isn't read, and what to do."""
     if not feeder.opening:
@@ -166,7 +172,7 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
     elif feeder.opening[0] in CLOSED_BY:
         why = without
         hint = _OTHERS
-        if _RESULT.search(opening):
+        if _is_result(feeder):
             hint = f"tprimat compare {shlex.quote(name)} compares a result"
     elif PurePath(name).suffix == ".wandb":
         why = "is no W&B run, whose file begins with “:W&B”"

@@ -203,6 +203,16 @@ class TestCommands:
         assert [text.startswith("assumed: ") for text in lines].count(True) == 2
         assert len(lines) == 5 + (more is not None)
 
+    @pytest.mark.parametrize("indent", [None, 2])
+    def test_a_result_is_no_log_though_it_has_numbers(self, call, indent):
+        assert call("read", "stated.log")[0] == ExitStatus.OK
+        (path,) = Path("output").glob("*.json")
+        Path("mine.json").write_text(json.dumps(json.loads(path.read_text()), indent=indent))
+        status, _, shown = call("read", "mine.json")
+        assert status == ExitStatus.USAGE
+        assert "it would read" not in shown
+        assert ("compares a result" in shown) == (indent is not None)
+
     def test_a_refused_log_says_what_is_missing(self, call):
         status, _, shown = call("read", "refused.log")
         first, missing, unknown, *_ = shown.splitlines()
