@@ -90,7 +90,7 @@ MEANINGS = _rows(
     ),
     (
         "tokens_per_second_per_gpu",
-        rf"\b{_TOKENS}{_PER}{_SECOND}\b.*{_DEVICE}\b|\b{_TOKENS}{_PER}{_DEVICE}{_PER}{_SECOND}\b"
+        rf"\b{_TOKENS}{_PER}{_SECOND}\b.{{0,40}}{_DEVICE}\b|\b{_TOKENS}{_PER}{_DEVICE}{_PER}{_SECOND}\b"
         rf"|\b(?:tps|tgs|tok s){_OF_DEVICE}|\btgs\b|\b{_DEVICE} {_TOKENS}{_PER}{_SECOND}\b",
         "common",
     ),
@@ -101,7 +101,7 @@ MEANINGS = _rows(
     ),
     (
         "samples_per_second_per_gpu",
-        rf"\b{_SAMPLES}{_PER}{_SECOND}\b.*{_DEVICE}\b|\b{_SAMPLES}{_PER}{_DEVICE}{_PER}{_SECOND}\b",
+        rf"\b{_SAMPLES}{_PER}{_SECOND}\b.{{0,40}}{_DEVICE}\b|\b{_SAMPLES}{_PER}{_DEVICE}{_PER}{_SECOND}\b",
         "common",
     ),
     ("samples_per_second", rf"\b{_SAMPLES}{_PER}{_SECOND}\b|\bsps\b", "common"),
@@ -157,7 +157,7 @@ MEANINGS = _rows(
         r"\b(?:global|total|effective) (?:train )?batch ?(?:size)?$|\bgbs$|\bbsz$",
         "common",
     ),
-    ("micro_batch_size", r"\b(?:micro )?batch ?size$|\bmbs$", "common"),
+    (IGNORED, r"\b(?:micro )?batch ?size$|\bmbs$", "common"),
     ("sequence_length", r"\b(?:seq|sequence|context) ?(?:len|length)$|\bblock size$", "common"),
     (MICRO_STEP, r"\bmicro ?(?:step|batch|iter|iteration)$", "common"),
     (STEP, r"\b(?:global|optimizer|opt|train|training) ?(?:step|iter|iteration|update)s?$", "common"),

@@ -45,6 +45,9 @@ ROWS = {
     **rows_of(
         "warning",
         {
+            "form-changes": (
+                "from line {line} on the values of the training have another form, which isn't read"
+            ),
             "steps-outside-blocks": (
                 "{count} steps are in no block of the log: the speed is that of the others"
             ),

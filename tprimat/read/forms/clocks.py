@@ -194,7 +194,9 @@ def _by_clocks(
             quotient, error = clock.quotient(printed)
             doubts = [Note("form-milliseconds-assumed")]
         if quotient > 1 + AGREEMENT + error:
-            return Timed(contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)}))
+            return Timed(
+                contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)})
+            )
         if quotient < PART and clock.kind in ("stamp", "elapsed_seconds"):
             doubt = Note("form-printed-is-part", {"share": float(f"{quotient:.3g}")})
             return Timed(clock.seconds, clock.kind, clock.windows, doubts=[doubt])
@@ -271,7 +273,6 @@ def _differences(
     records: Sequence[Record], strides: Sequence[int], paused: Container[int]
 ) -> Iterator[_Clock]:
     """Yield the clocks that are differences of times: since the start, and time stamps."""
-
     elapsed = _column(records, "elapsed_seconds")
     if _only_rises(elapsed):
         seconds, windows = _between(elapsed, strides, paused)
@@ -298,11 +299,11 @@ def _between(
     steps = 0
     for place, (now, stride) in enumerate(zip(at, strides, strict=True)):
         steps += stride
-        is_later = last is not None and now is not None and now > last and place not in paused
-        if is_later:
-            assert last is not None and now is not None
+        mean = None
+        if last is not None and now is not None and now > last and place not in paused:
             windows[place] = steps
-        seconds.append((now - last) / steps if is_later else None)  # type: ignore[operator]
+            mean = (now - last) / steps
+        seconds.append(mean)
         if now is not None and now != last:
             last = now
             steps = 0
@@ -336,8 +337,10 @@ def _since_before(at: Series, strides: Sequence[int]) -> list[float | None]:
     """
     found: list[float | None] = [None]
     for (before, now), stride in zip(itertools.pairwise(at), strides[1:], strict=True):
-        is_known = before is not None and now is not None and now >= before
-        found.append((now - before) / stride if is_known else None)
+        if before is None or now is None or now < before:
+            found.append(None)
+        else:
+            found.append((now - before) / stride)
     return found
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -41,7 +42,7 @@ _STAMP = re.compile(
         (?P<year>\d{4})[-/](?P<month>\d\d?)[-/](?P<day>\d\d?)[T\ _-]{1,2}
         |(?P<first>\d\d?)/(?P<second>\d\d?)/(?P<late_year>\d{4}|\d\d),?\ {1,2}
         |(?P<short>\d\d[-/]\d\d)\ {1,2}
-        |(?P<name>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\ {1,2}(?P<date>\d\d?)\ 
+        |(?P<name>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\ {1,2}(?P<date>\d\d?)[\ ]
         |(?<=[IWEF])(?P<glog>\d{4})\ {1,2}
         |(?P<packed>\d{8})[\ -]
         |(?P<alone>(?<=^)|(?<=^\[)|(?<=^\())
@@ -54,9 +55,12 @@ a line.
 """
 
 _BAR = re.compile(
-    r"(?P<title>[^|]{0,120}?)\s*\d{1,3}%\|[^|\r]*\| *(?P<count>[\d.]+[kMG]?)/(?P<total>[\d.]+[kMG]?) "
+    r"(?<!\d)\d{1,3}%\|[^|\r]{0,400}\| *(?P<count>[\d.]+[kMG]?)/(?P<total>[\d.]+[kMG]?) "
     r"*\[(?P<elapsed>[\d:]+)<(?P<left>[\d:?]+)(?:, *(?P<rate>[^,\]]*))?(?:, *(?P<more>[^\]]*))?\]?"
 )
+LONGEST_TITLE = 120
+"""Characters before a progress bar that are its title."""
+
 _OTHER_WORK = re.compile(
     r"\b(?:download|upload|map|filter|tokeni[sz]|load|fetch|shard|process|generat|extract|compil|"
     r"convert|pars|eval|valid|test|predict|infer|sampl|warm|prepar|cach|sav|embed|encod|scor|rank)",
@@ -73,7 +77,9 @@ DELIMITER = re.compile(r"[|,;{}\[\]]|\t| [-–] |\s\s|=>|\s/\s|(?<=\w):(?=\s)|\s
 _TRAILING = " \t:=([{'\"`~@→>"
 _RELATED = re.compile(r"\s*(?:/|of|out of)\s*")
 _AGAIN = re.compile(r"\S{0,12}?\s?\(\s*")
-_EVALUATES = re.compile(r"\b(?:val|valid|validation|validating|eval|evaluation|evaluating|test)\b", re.I)
+_EVALUATES = re.compile(
+    r"\b(?:val|valid|validation|validating|eval|evaluation|evaluating|test)\b", re.I
+)
 _TRAINS = re.compile(r"\btrain(?:ing|ed)?\b|(?<![A-Za-z])train_", re.I)
 _WORD = re.compile(r"[A-Za-z]\w+")
 
@@ -261,9 +267,13 @@ def seconds_of(text: str) -> float:
 
 def _as_line(bar: re.Match[str]) -> str:
     """Return a progress bar as a line with labels: `Epoch 1, bar 12/90, elapsed 00:12, 4.00s/it`."""
-    title = bar["title"].strip()
+    title = bar.string[max(bar.start() - LONGEST_TITLE, 0) : bar.start()].strip()
     label = meanings.BAR if not _OTHER_WORK.search(title) else "other"
-    parts = [title.rstrip(":"), f"{label} {bar['count']}/{bar['total']}", f"elapsed {bar['elapsed']}"]
+    parts = [
+        title.rstrip(":"),
+        f"{label} {bar['count']}/{bar['total']}",
+        f"elapsed {bar['elapsed']}",
+    ]
     return " | ".join(filter(None, (*parts, bar["rate"], bar["more"])))
 
 
@@ -326,7 +336,7 @@ def outline_of(outline: str) -> Outline:
     gaps = outline.split("\0")
     fields: list[Field] = []
     used = 0
-    for place, (gap, behind) in enumerate(zip(gaps, gaps[1:], strict=False)):
+    for place, (gap, behind) in enumerate(itertools.pairwise(gaps)):
         ahead = gap[used:]
         unit, factor, used = meanings.unit_of(behind)
         before = fields[-1] if fields else None
@@ -373,7 +383,7 @@ def _field(
 
 
 def label_of(ahead: str) -> str:
-    """Return the label at the end of the text before a number: `time (ms)` of `a=\0 | time (ms): `."""
+    """Return the label at the end of the text before a number: `time (ms)` of `| time (ms): `."""
     shown = ahead.rstrip(_TRAILING)
     unit = ""
     if shown.endswith(("]", ")")):

@@ -28,7 +28,9 @@ OF_TRAINING = frozenset((
 ))  # fmt: skip
 """Kinds of values of which a record has one."""
 
-PROOF = frozenset(("loss", "aux_loss", "learning_rate", "grad_norm", "tflops_per_gpu", "mfu_percent"))
+PROOF = frozenset(
+    ("loss", "aux_loss", "learning_rate", "grad_norm", "tflops_per_gpu", "mfu_percent")
+)
 """Kinds that only a training prints; without one of them, other work may count its steps so."""
 
 FEWEST = 2
@@ -82,7 +84,6 @@ class Row:
         outline = self.piece.outline
         return not outline.is_evaluation and not OF_TRAINING.isdisjoint(outline.kinds)
 
-
     @property
     def is_terse(self) -> bool:
         """Whether it is no prose."""
@@ -129,7 +130,6 @@ class Form:
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unknown: tuple[str, ...] = ()
     example: tuple[int, str] = (0, "")
-
 
     @property
     def counter_label(self) -> str | None:
@@ -213,7 +213,7 @@ class Miner:
         main = _main(training, count)
         if count is None and not _is_list(main):
             return None
-        keys = _recurring(training, len(main))
+        keys = _recurring(training, main)
         labels = _labels(main, keys)
         return Form(
             counter=count.field.key if count else "",
@@ -314,7 +314,9 @@ def _stated_counter(
 
 def _most_alike(training: Sequence[Row]) -> int:
     """Return how many lines the most frequent set of kinds has."""
-    kinds = collections.Counter(frozenset(row.piece.outline.kinds) & OF_TRAINING for row in training)
+    kinds = collections.Counter(
+        frozenset(row.piece.outline.kinds) & OF_TRAINING for row in training
+    )
     return kinds.most_common(1)[0][1]
 
 
@@ -340,9 +342,7 @@ def _is_of_epoch(count: _Count, rows: Sequence[Row]) -> bool:
     """
     fields = rows[count.rows[0]].piece.outline.fields
     index = next(index for index, field in enumerate(fields) if field.key == count.field.key)
-    return (
-        count.field.total is not None and index > 0 and fields[index - 1].kind == meanings.EPOCH
-    )
+    return count.field.total is not None and index > 0 and fields[index - 1].kind == meanings.EPOCH
 
 
 def _micro_counter(count: _Count, counts: Mapping[str, _Count]) -> str | None:
@@ -385,7 +385,7 @@ def _closes(count: _Count, rows: Sequence[Row]) -> bool:
     `iter 2 step 1 … (optimizer.step)`.
     """
     pairs = zip(itertools.pairwise(count.values), count.rows[1:], strict=True)
-    rising = collections.Counter()
+    rising = collections.Counter[tuple[bool, int]]()
     for (before, value), row in pairs:
         rising[value > before, rows[row].piece.outline.words] += 1
     return not {words for is_rise, words in rising if is_rise} & {
@@ -409,17 +409,25 @@ def _main(training: Sequence[Row], count: _Count | None) -> list[Row]:
     main = [row for row in training if row.piece.outline.field(key) is not None]
     if len(main) >= FEWEST:
         return main
-    kinds = collections.Counter(frozenset(row.piece.outline.kinds) & OF_TRAINING for row in training)
+    kinds = collections.Counter(
+        frozenset(row.piece.outline.kinds) & OF_TRAINING for row in training
+    )
     frequent = kinds.most_common(1)[0][0]
     return [row for row in training if frequent <= row.piece.outline.kinds.keys()]
 
 
-def _recurring(training: Iterable[Row], records: int) -> frozenset[str]:
-    """Return the keys of the numbers that a fair share of the records have."""
-    found = collections.Counter(
-        field.key for row in training for field in row.piece.outline.kinds.values()
-    )
-    return frozenset(key for key, times in found.items() if times >= SHARE * records)
+def _recurring(training: Iterable[Row], main: Sequence[Row]) -> frozenset[str]:
+    """Return the keys of the numbers that a fair share of the records have, in their line or in
+    those up to the next record.
+    """
+    first_lines = set(main)
+    records: dict[str, set[int]] = {}
+    record = 0
+    for row in training:
+        record += row in first_lines
+        for field in row.piece.outline.kinds.values():
+            records.setdefault(field.key, set()).add(record)
+    return frozenset(key for key, of in records.items() if len(of) >= SHARE * len(main))
 
 
 def _has_copies(count: _Count, rows: Sequence[Row]) -> bool:

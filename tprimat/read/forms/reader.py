@@ -12,12 +12,12 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tprimat.notes import Note
 from tprimat.catalog import meanings
+from tprimat.notes import Note
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
 from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, value_of
 from tprimat.read.forms.joining import joined
-from tprimat.read.forms.mining import FEWEST, Form, Miner
+from tprimat.read.forms.mining import FEWEST, OF_TRAINING, Form, Miner
 from tprimat.read.parsing import placing
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.parsed_log import ParsedLog
@@ -31,6 +31,11 @@ from tprimat.results.account import Timing
 FEWEST_UNASKED = 3
 """Records of a training that is read without asking: a page may quote two lines."""
 
+ANOTHER_FORM = 5
+"""Lines with values of a training behind the last record that show that the form has changed: one
+or two are a summary.
+"""
+
 LAGGING = 64
 """Steps by which one process lags behind another one that writes to the same text."""
 
@@ -39,7 +44,7 @@ STATED = ("num_gpus", "global_batch_size", "sequence_length")
 
 NOT_RECORDED = frozenset((
     meanings.IGNORED, meanings.EVALUATION, meanings.AVERAGED, meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH,
-    "memory", "micro_batch_size",
+    "memory",
 ))  # fmt: skip
 
 
@@ -72,7 +77,9 @@ def _time_label(form: Form, found: Timed) -> str | None:
         return "time stamps"
     if found.kind == "seconds":
         kinds = (meanings.TIME, meanings.INTERVAL)
-        return next((f"“{form.labels[kind]}”" for kind in kinds if form.labels.get(kind)), "printed times")
+        return next(
+            (f"“{form.labels[kind]}”" for kind in kinds if form.labels.get(kind)), "printed times"
+        )
     if not found.kind:
         return None
     label = form.labels.get(found.kind)
@@ -110,6 +117,7 @@ class FormReader(StepReader):
         self._offset = self._epochs = 0
         self._line = 0
         self._planned: int | None = None
+        self._others: list[int] = []
         self._day = datetime.timedelta()
         self._last_stamp: Stamp | None = None
         self._has_unit = True
@@ -138,6 +146,14 @@ class FormReader(StepReader):
         return is_taken
 
     def _take_piece(self, piece: Piece, line: int) -> bool:
+        is_taken = self._read_piece(piece, line)
+        if is_taken:
+            self._others.clear()
+        elif not OF_TRAINING.isdisjoint(piece.outline.kinds):
+            self._others.append(line)
+        return is_taken
+
+    def _read_piece(self, piece: Piece, line: int) -> bool:
         self._line = line
         counter = piece.outline.field(self.form.counter)
         values = self._values(piece)
@@ -303,10 +319,15 @@ class FormReader(StepReader):
         for record, window in zip(records, found.windows, strict=False):
             record.window = window
         self._put_utilization(records)
+        if run.training is self.sorter.trainings[-1] and len(self._others) >= ANOTHER_FORM:
+            run.training.warnings.append(Note("form-changes", {"line": self._others[0]}))
         run.framework = "own"
         run.log_format = "text (by its form)"
         run.remarks.append(
-            Note("read-by-form", {"step": self.form.counter_label, "time": _time_label(self.form, found)})
+            Note(
+                "read-by-form",
+                {"step": self.form.counter_label, "time": _time_label(self.form, found)},
+            )
         )
         run.remarks += _doubts(self.form, found, len(records))
         run.timing = _timing(found)
@@ -360,7 +381,9 @@ def interpretations(lines: Callable[[], Iterable[Line]]) -> list[Interpretation]
         reader.feed(line)
     logs = reader.finish()
     return [
-        Interpretation(log, form, found, tuple(_doubts(form, found, log.steps)), _lacks(form, found, log.steps))
+        Interpretation(
+            log, form, found, tuple(_doubts(form, found, log.steps)), _lacks(form, found, log.steps)
+        )
         for log, found in zip(logs, reader.timed, strict=True)
     ]
 
