@@ -167,6 +167,14 @@ class TestReading:
         run = parsed(text)[0].run()
         assert (run.steps, run.step_times[1:]) == ((1, 2, 3, 4, 5), (0.251,) * 4)
 
+    @pytest.mark.parametrize(("lines", "is_said"), [(4, False), (5, True)])
+    def test_a_form_that_changes_in_the_middle_is_noticed(self, lines, is_said):
+        """Four lines of another form may be a summary; five have values of more steps."""
+        others = "".join(f"[{n}] nll 2.{n} lr 1e-{n}\n" for n in range(1, lines + 1))
+        run = parsed(STATED + others)[0].run()
+        (line,) = [note.fields["line"] for note in run.notes if note.code == "form-changes"] or [0]
+        assert line == (STEPS + 2 if is_said else 0)
+
     def test_a_secret_in_the_line_that_is_shown_is_redacted(self):
         text = text_of(f"token={SECRET} step {{step}} loss {{loss:.3f}} gap {{time:.3f}}")
         with pytest.raises(FormError) as caught:

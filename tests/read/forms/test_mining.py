@@ -322,6 +322,13 @@ class TestKeys:
         assert ("grad norm" in form.keys) == recurs
         assert ("grad_norm" in form.labels) == recurs
 
+    @pytest.mark.parametrize(("count", "recurs"), [(29, False), (30, True)])
+    def test_a_record_has_the_numbers_of_the_lines_below_it(self, count, recurs):
+        lines = []
+        for step, line in enumerate(records(range(100))):
+            lines += [line, "grad norm 1.5"] if step < count else [line]
+        assert ("grad norm" in form_of(lines).keys) == recurs
+
     @pytest.mark.parametrize("name", sorted(["tokens/s", "samples/s", "tok/s/GPU"]))
     def test_rates(self, name):
         assert form_of(records([1, 2, 3], f"step {{}} loss 2.{{}} 900 {name}")).has_rates
