@@ -246,7 +246,8 @@ def unit_of(behind: str) -> tuple[Unit | None, str, int]:
     if match := _MULTIPLIER.match(behind):
         factor = _MULTIPLIERS[match[1]]
         begin = 1
-    at = _BEFORE_UNIT.match(behind, begin).end()  # type: ignore[union-attr] - it matches any text
+    before = _BEFORE_UNIT.match(behind, begin)
+    at = before.end() if before else begin
     for unit in UNITS:
         if match := unit.words.match(behind, at):
             return unit, factor, match.end()
