@@ -70,6 +70,8 @@ MEANINGS = _rows(
         r"|pid|port|version|warmup|warm up|beta|beta1|beta2|eps|num params|parameters|params)\b",
         "common",
     ),
+    (IGNORED, r"\b(?:weight|param|parameter) norm$", "common"),
+    (IGNORED, rf"\b(?:us|ms|s)/{_SAMPLES}$", "Keras"),
     (
         IGNORED,
         r"\b(?:total|max|num|number of|planned) (?:train |training |optimization )?(?:steps|iters"
@@ -134,7 +136,7 @@ MEANINGS = _rows(
     (
         ELAPSED,
         r"\b(?:elapsed|wall ?clock|wall ?time|wall|since start|total time|time elapsed|time total"
-        r"|runtime|training time|train time|cumulative time|uptime)\b",
+        r"|runtime|cumulative time|uptime)\b",
         "common",
     ),
     (
@@ -144,10 +146,10 @@ MEANINGS = _rows(
     ),
     (
         "aux_loss",
-        r"\b[a-z]loss$|\b(?:g|d|generator|discriminator|aux|balance|balancing|z|router|mtp|distill|kl|rl|pg|vf|policy|value|entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box|dfl|rpn|mask|obj|giou|l1|ctc|att|ins) loss\b|\bloss (?!value|is)\w+$",
+        r"\b[a-z]loss$|\b(?:g|d|generator|discriminator|aux|balance|balancing|z|router|mtp|distill|kl|rl|pg|vf|policy|value|(?<!cross )entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box|dfl|rpn|mask|obj|giou|l1|ctc|att|ins) loss\b|\bloss (?!value|is|train|total)\w+$",
         "common",
     ),
-    ("loss", r"\bloss(?: value| is)?$|\bnll$|\bxent$|\bcross entropy$|\bce$", "common"),
+    ("loss", r"\bloss(?: value| is| train| total)?$|\bnll$|\bxent$|\bcross entropy$|\bce$", "common"),
     (
         IGNORED,
         r"\b(?:acc|accuracy|ppl|perplexity|bpb|bpc|bits|entropy|kl|reward|score|top ?\d)\b",
@@ -178,6 +180,7 @@ MEANINGS = _rows(
     ),
     (IGNORED, r"\b(?:micro )?batch ?size$|\bmbs$", "common"),
     ("sequence_length", r"\b(?:seq|sequence|context) ?(?:len|length)$|\bblock size$", "common"),
+    (MICRO_STEP, r"\bmicro ?(?:step|batch|iter|iteration)$", "common"),
     (
         STEP,
         r"\b(?:global|optimizer|opt|train|training) ?(?:step|iter|iteration|update)s?$",
@@ -186,7 +189,6 @@ MEANINGS = _rows(
     (STEP, r"\b(?:iteration|iter|num updates|update|updates)s?$", "common"),
     (STEP, r"\b(?:step|steps)$", "common"),
     (STEP, r"\b(?:step|iter|iteration|batch)s? train$", "mmengine"),
-    (MICRO_STEP, r"\bmicro ?(?:step|batch)$", "common"),
     (STEP, r"\b(?:it|itr|batch|batch idx|batch id|i)$", "common"),
     (STEP, r"^bar$", "tqdm"),
     (EPOCH, r"\b(?:epoch|epochs|ep)\b", "common"),
@@ -254,6 +256,7 @@ UNITS = _units()
 
 _MULTIPLIERS = {"K": "1e3", "k": "1e3", "M": "1e6", "G": "1e9", "B": "1e9", "T": "1e12"}
 _MULTIPLIER = re.compile(rf"([KkMGBT])(?=\W|{_TOKENS}{_PER}|$)")
+_BEFORE_UNIT = re.compile(r" ?[\[(]?")
 _SCOPE = re.compile(_OF_DEVICE)
 _UNIT_OF_STEP = re.compile(rf"(us|ms|s|secs?){_PER}{_STEP_WORD}\b", re.IGNORECASE)
 _UNIT_OF_LABEL = re.compile(r"(?:^|[\s_(\[])\(?([^\W_]+)[)\]]*$")
@@ -276,7 +279,8 @@ def unit_of(behind: str) -> tuple[Unit | None, str, int]:
     if match := _MULTIPLIER.match(behind):
         factor = _MULTIPLIERS[match[1]]
         begin = 1
-    at = begin + (behind[begin : begin + 1] in (" ", "[", "("))
+    before = _BEFORE_UNIT.match(behind, begin)
+    at = before.end() if before else begin
     for unit in UNITS:
         if match := unit.words.match(behind, at):
             return unit, factor, match.end()

@@ -112,6 +112,7 @@ ASSUMED = frozenset(
         "form-few-records",
         "form-few-steps",
         "form-interval-assumed",
+        "form-milliseconds-assumed",
         "form-order-assumed",
         "form-printed-is-part",
         "form-stamps-vary",

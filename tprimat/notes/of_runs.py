@@ -67,39 +67,35 @@ ROWS = {
                 "it would read {records:count record}, steps {first} to {last}[ by {step}]"
                 "[, {seconds:seconds} a step][ by {time}][, loss by “{loss}”]"
             ),
-            "form-unit-assumed": "the time has no unit: it is assumed to be in seconds",
+            "form-unit-assumed": "assumed: the time is in seconds (it has no unit)",
+            "form-milliseconds-assumed": (
+                "assumed: the time is in milliseconds (it has no unit, and is too long for seconds)"
+            ),
             "form-interval-assumed": (
-                "a line is printed every {steps} steps: its time is assumed to be that of one step,"
-                " not of all {steps}"
+                "assumed: the time is that of one step, not of the {steps} since the line before"
             ),
-            "form-order-assumed": (
-                "no number counts the steps: each line is assumed to be the next one"
+            "form-order-assumed": "assumed: each line is the next step (no number counts them)",
+            "form-counter-assumed": "assumed: {label} counts the steps (no label says so)",
+            "form-epoch-assumed": (
+                "assumed: an epoch has as many steps as are printed (no total says how many)"
             ),
-            "form-counter-assumed": (
-                "no label says what counts the steps: {label} is assumed to do so"
-            ),
-            "form-epoch-assumed": ("the steps of an epoch aren't printed: their number is assumed"),
             "form-stamps-vary": (
-                "the times between stamps vary by half and more: they are assumed to be those of"
-                " the steps"
+                "assumed: times between stamps are those of steps (they vary by half and more)"
             ),
-            "form-training-assumed": (
-                "no loss and no word says that it is a training: it is assumed to be one"
+            "form-few-steps": "assumed: {count} lines are a training (there are no more)",
+            "form-few-records": (
+                "assumed: the usual time follows from {count:count time} between two lines"
             ),
-            "form-coarse-rate": "the printed rate has too few digits for an exact time of a step",
+            "form-training-assumed": "assumed: it is a training (no loss and no word says so)",
+            "form-coarse-rate": "assumed: the rate is exact (it has few digits)",
             "form-coarse-clock": (
-                "the time stamps are so coarse that the time of a step is known to"
-                " ±{percent:.0f}% only"
+                "assumed: the time stamps are exact (they are known to ±{percent:.0f}% of a step)"
             ),
-            "form-few-steps": "only {count:count line} of it has this form",
-            "form-few-records": "only {count:count time} between two records is known",
             "form-average-assumed": (
-                "only means of step times are printed: each is assumed to be of the steps since the"
-                " line before"
+                "assumed: a mean of step times is that of the steps since the line before"
             ),
             "form-printed-is-part": (
-                "the printed time is {share:.2g}× the time between two steps: it is assumed to be"
-                " of a part of them"
+                "assumed: the printed time covers a part of a step ({share:.2g}× its time)"
             ),
             "form-clocks-contradict": (
                 "its times contradict each other: one is {share:.3g}× the other"

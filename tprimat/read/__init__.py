@@ -111,7 +111,7 @@ def parse_chunks(
     try:
         logs = parsed_logs(feeder, name)
     except UnreadableError:
-        if again is None or not reads_forms:
+        if again is None or not reads_forms or _is_result(feeder):
             raise
         logs = asking.logs_by_form(lambda: printed_lines(again), name, as_read=as_read)
         if not logs:
@@ -166,6 +166,12 @@ def _examples() -> dict[str, str]:
     return dict(sorted(examples.items()))
 
 
+def _is_result(feeder: LogFeeder) -> bool:
+    """Return whether a file begins like a result, which no training has printed."""
+    opening = "\n".join(feeder.opening)
+    return opening.startswith("{") and _RESULT.search(opening) is not None
+
+
 def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
     """Return why a file isn't read, and what to do."""
     if not feeder.opening:
@@ -191,7 +197,7 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
     elif feeder.opening[0] in CLOSED_BY:
         why = without
         hint = _OTHERS
-        if _RESULT.search(opening):
+        if _is_result(feeder):
             hint = f"tprimat compare {shlex.quote(name)} compares a result"
     elif PurePath(name).suffix == ".wandb":
         why = "is no W&B run, whose file begins with “:W&B”"

@@ -188,22 +188,25 @@ def _by_clocks(
         agreeing = [seconds for seconds in readings if clock.agrees(seconds)]
         if agreeing and _are_alike(clock, agreeing):
             return Timed(agreeing[0], "seconds", is_certain=True)
-    growing = _growing(printed, strides)
+    growing = None if is_of_step else _growing(printed, strides)
+    doubts = [] if has_unit else [Note("form-unit-assumed")]
     if growing is not None:
-        doubts = [] if has_unit else [Note("form-unit-assumed")]
         return Timed(growing, "elapsed_seconds", doubts=doubts)
     for clock in clear:
         quotient, error = clock.quotient(printed)
-        if has_unit and quotient > 1 + AGREEMENT + error:
+        if quotient > 1 + AGREEMENT + error and not has_unit:
+            # 600 s are longer than the 1 s that passed: 600 ms may be a step's.
+            has_unit = True
+            printed = _scaled(printed, 1e-3)
+            quotient, error = clock.quotient(printed)
+            doubts = [Note("form-milliseconds-assumed")]
+        if quotient > 1 + AGREEMENT + error:
             return Timed(
                 contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)})
             )
         if quotient < PART and clock.kind in ("stamp", "elapsed_seconds"):
-            doubt = Note("form-printed-is-part", {"share": round(quotient, 3)})
+            doubt = Note("form-printed-is-part", {"share": float(f"{quotient:.3g}")})
             return Timed(clock.seconds, clock.kind, clock.windows, doubts=[doubt])
-    doubts = []
-    if not has_unit:
-        doubts.append(Note("form-unit-assumed"))
     if not is_of_step and statistics.median(strides) > 1:
         doubts.append(Note("form-interval-assumed", {"steps": int(statistics.median(strides))}))
     return Timed(printed, "seconds", doubts=doubts)
@@ -261,13 +264,17 @@ def _readings(printed: Series, strides: Sequence[int], *, has_unit: bool) -> Ite
     steps since the record before, and the time since the start; without a unit also in ms.
     """
     for factor in (1.0,) if has_unit else (1.0, 1e-3):
-        scaled = [seconds * factor if seconds is not None else None for seconds in printed]
+        scaled = _scaled(printed, factor)
         yield scaled
         yield [
             seconds / stride if seconds is not None else None
             for seconds, stride in zip(scaled, strides, strict=True)
         ]
         yield _since_before(scaled, strides)
+
+
+def _scaled(times: Series, factor: float) -> list[float | None]:
+    return [seconds * factor if seconds is not None else None for seconds in times]
 
 
 def _growing(printed: Series, strides: Sequence[int]) -> Series | None:
@@ -287,10 +294,10 @@ def _differences(
 ) -> Iterator[_Clock]:
     """Yield the clocks that are differences of times: since the start, and time stamps."""
     elapsed = _column(records, "elapsed_seconds")
-    known = [at for at in elapsed if at is not None]
-    if len(known) > 1 and all(later >= at for at, later in itertools.pairwise(known)):
+    if _only_rises(elapsed):
         seconds, windows = _between(elapsed, strides, paused)
-        yield _Clock("elapsed_seconds", seconds, windows, _resolution(known))
+        resolution = _resolution([at for at in elapsed if at is not None])
+        yield _Clock("elapsed_seconds", seconds, windows, resolution)
     stamps = [record.stamp for record in records]
     if sum(stamp is not None for stamp in stamps) > 1:
         at = [stamp.seconds if stamp else None for stamp in stamps]
@@ -331,8 +338,10 @@ def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Cl
     for noun, size in (("tokens", "tokens_per_step"), ("samples", "global_batch_size")):
         rates = _column(records, f"{noun}_per_second")
         sizes = _column(records, size)
-        if not _known(sizes):
-            sizes = _since_before(_column(records, f"consumed_{noun}"), strides)
+        consumed = _column(records, f"consumed_{noun}")
+        # 30,512 and then 28,947 tokens are those of each line, not those since the start.
+        if not _known(sizes) and _only_rises(consumed):
+            sizes = _since_before(consumed, strides)
         seconds = [
             amount / rate if amount and rate else None
             for amount, rate in zip(sizes, rates, strict=True)
@@ -352,6 +361,12 @@ def _since_before(at: Series, strides: Sequence[int]) -> list[float | None]:
         else:
             found.append((now - before) / stride)
     return found
+
+
+def _only_rises(at: Series) -> bool:
+    """Return whether a number counts from the start: it is known twice or more, and never falls."""
+    known = [value for value in at if value is not None]
+    return len(known) > 1 and all(later >= value for value, later in itertools.pairwise(known))
 
 
 def _strides(records: Sequence[Record]) -> list[int]:

@@ -27,7 +27,7 @@ NUMBER = re.compile(
         (?:\d{1,4}\ days?,\ )?\d{1,4}:\d\d(?::\d\d)?(?:\.\d{1,9})?(?![\w:])  # 1 day, 2:03:04
         |[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?
             (?!\d|\.\d|[A-Za-z_]+\d)
-        |[-+]?(?:nan|inf)\b
+        |[-+]?(?:nan|inf)\b(?!\ iterations)
     )""",
     re.VERBOSE | re.IGNORECASE,
 )

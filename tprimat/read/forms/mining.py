@@ -452,7 +452,7 @@ def _micro_counter(count: _Count, counts: Mapping[str, _Count]) -> str | None:
         if other is count or other.field.kind not in (meanings.STEP, meanings.MICRO_STEP):
             continue
         is_beside = len(set(other.rows) & set(count.rows)) >= STEADY * len(count.rows)
-        if is_beside and other.is_steady() and other.rises() >= 1.9 * count.rises():
+        if is_beside and other.is_steady() and other.rises() + 1 >= 1.9 * count.rises():
             return key
     return None
 
@@ -560,10 +560,11 @@ def _is_list(main: Sequence[Row]) -> bool:
     """Return whether lines that nothing counts are a list of records: enough of them, with few
     words, and most of them with the same ones.
     """
-    outlines = collections.Counter(row.piece.outline for row in main)
+    # Lines with other padding, as of steps 9 and 10, have the same numbers.
+    alike = collections.Counter(row.piece.outline.fields for row in main)
     return (
         len(main) >= FEWEST_IN_ORDER
-        and outlines.most_common(1)[0][1] >= STEADY * len(main)
+        and alike.most_common(1)[0][1] >= STEADY * len(main)
         and all(row.is_terse for row in main)
     )
 

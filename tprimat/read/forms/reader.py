@@ -84,9 +84,12 @@ def _time_label(form: Form, found: Timed) -> str | None:
         return next(
             (f"“{form.labels[kind]}”" for kind in kinds if form.labels.get(kind)), "printed times"
         )
-    if found.kind:
-        return f"“{form.labels.get(found.kind) or found.kind}”"
-    return None
+    if not found.kind:
+        return None
+    label = form.labels.get(found.kind)
+    # 5.32 it/s has a unit and no label.
+    without = "printed rates" if found.kind.endswith("per_second") else "printed times"
+    return f"“{label}”" if label else without
 
 
 def _name_of(kind: str) -> str:
