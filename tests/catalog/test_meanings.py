@@ -585,16 +585,17 @@ def test_a_label_or_a_unit_says_that_a_time_is_one_steps(label, behind, is_of_st
 
 
 @pytest.mark.parametrize(
-    ("label", "is_mean"),
+    ("label", "kind"),
     [
-        ("avg step time", True),
-        ("average time per step", True),
-        ("avg loss", False),
-        ("mean", False),
+        ("avg step time", "mean_seconds"),
+        ("average time per step", "mean_seconds"),
+        ("avg loss", "mean_loss"),
+        ("avg tok/s", "averaged"),
+        ("mean", "averaged"),
     ],
 )
-def test_a_mean_of_step_times_is_known_by_its_label(label, is_mean):
-    assert meanings.is_mean_time(label) == is_mean
+def test_a_mean_is_one_of_times_or_of_losses(label, kind):
+    assert meanings.kind_of_mean(label) == kind
 
 
 def test_units_of_time_only_scale():

@@ -149,7 +149,11 @@ MEANINGS = _rows(
         r"\b[a-z]loss$|\b(?:g|d|generator|discriminator|aux|balance|balancing|z|router|mtp|distill|kl|rl|pg|vf|policy|value|(?<!cross )entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box|dfl|rpn|mask|obj|giou|l1|ctc|att|ins) loss\b|\bloss (?!value|is|train|total)\w+$",
         "common",
     ),
-    ("loss", r"\bloss(?: value| is| train| total)?$|\bnll$|\bxent$|\bcross entropy$|\bce$", "common"),
+    (
+        "loss",
+        r"\bloss(?: value| is| train| total)?$|\bnll$|\bxent$|\bcross entropy$|\bce$",
+        "common",
+    ),
     (
         IGNORED,
         r"\b(?:acc|accuracy|ppl|perplexity|bpb|bpc|bits|entropy|kl|reward|score|top ?\d)\b",

@@ -47,9 +47,7 @@ class NotRead(NamedTuple):
 
     def error(self) -> UsageError:
         """Return the error to show."""
-        return UsageError(
-            self.problem, hint=self.hint, heading=self.heading, details=self.details
-        )
+        return UsageError(self.problem, hint=self.hint, heading=self.heading, details=self.details)
 
 
 IS_ASKED = "its steps can be read with an assumption: tprimat read shows it, --as-read confirms it"

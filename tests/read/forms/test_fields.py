@@ -100,7 +100,7 @@ def test_times_of_the_clock(text, seconds):
         # A time of something unknown is a part of a step.
         ("Matmul 490 ms", ("Matmul", "", 0.49)),
         ("avg step time: 1.2 s", ("avg step time", "mean_seconds", 1.2)),
-        ("avg loss: 1.2", ("avg loss", "averaged", 1.2)),
+        ("avg loss: 1.2", ("avg loss", "mean_loss", 1.2)),
         ("val loss: 1.2", ("val loss", "evaluation", 1.2)),
         # A unit doesn't make an estimate a speed.
         ("eta 90 s", ("eta", "", 90)),

@@ -182,6 +182,14 @@ class Piece:
     is_bar: bool = False
 
     @property
+    def is_full(self) -> bool:
+        """Whether it is a progress bar that has come to its end."""
+        count = self.outline.field(meanings.BAR)
+        if not self.is_bar or count is None or count.total is None:
+            return False
+        return self.printed[count.place] == self.printed[count.total]
+
+    @property
     def says_training(self) -> bool:
         """Whether a word of it says that it is of a training."""
         return _TRAINS.search(self.text) is not None

@@ -328,15 +328,17 @@ def _form_of_line(row: Row) -> Form | None:
 
 
 def _without_other_bars(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows without progress bars, where other lines have the loss of a step, not of an
-    epoch: bars count whatever runs.
+    """Return the rows without progress bars, where other lines have a loss: bars count whatever
+    runs. Those of whole epochs stay, where nothing else counts steps.
     """
     others = [row for row in rows if not row.piece.is_bar]
-    for row in others:
-        kinds = row.piece.outline.kinds
-        if row.is_training and "loss" in kinds and meanings.EPOCH not in kinds:
-            return others
-    return list(rows)
+    with_loss = [row for row in others if row.is_training and "loss" in row.piece.outline.kinds]
+    if not with_loss:
+        return list(rows)
+    counted = any(meanings.STEP in row.piece.outline.kinds for row in with_loss)
+    if not counted and sum(row.piece.is_full for row in rows) >= FEWEST:
+        return list(rows)
+    return others
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, _Count]:
