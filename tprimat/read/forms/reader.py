@@ -278,6 +278,10 @@ class FormReader(StepReader):
             if name in STATED:
                 self._settings.setdefault(name, set()).add(value)
                 continue
+            if name == meanings.STEP_RATE and piece.is_bar and value:
+                # A progress bar changes between s/it and it/s.
+                name = PRINTED
+                value = 1 / value
             values[name] = value
             if name in (PRINTED, meanings.MEAN_TIME):
                 is_clock = ":" in piece.printed[field.place]
