@@ -14,9 +14,31 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from tprimat.catalog import meanings
-from tprimat.read.forms.fields import Field, Piece, Pieces, value_of
+from tprimat.read.forms.fields import LONGEST, Field, Piece, Pieces, value_of
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import whole
+
+ALL_LOOKED_AT = 2_000
+"""Lines of a text that are all looked at; of later ones those with one of SIGNS."""
+
+SIGNS = (
+    "loss",
+    "step",
+    "iter",
+    "it/s",
+    "epoch",
+    "lr",
+    "learn",
+    "tok",
+    "sample",
+    "batch",
+    "time",
+    "s/",
+    "update",
+    "%|",
+)
+"""What lines of steps contain, in lower case."""
 
 MOST_ROWS = 10_000
 """Lines that are kept while the form is looked for."""
@@ -33,6 +55,9 @@ PROOF = frozenset((
     "loss", meanings.MEAN_LOSS, "aux_loss", "learning_rate", "grad_norm", "tflops_per_gpu", "mfu_percent",
 ))  # fmt: skip
 """Kinds that only a training prints; without one of them, other work may count its steps so."""
+
+OF_A_ROW = OF_TRAINING | {meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH}
+"""Kinds of values of which a line that is kept has one."""
 
 FEWEST = 2
 """Records of a form at least: a line by itself shows no step."""
@@ -223,13 +248,18 @@ class Miner:
     def __init__(self) -> None:
         self._pieces = Pieces()
         self.rows: list[Row] = []
+        self._lines = 0
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
         if len(self.rows) >= MOST_ROWS:
             return
-        for piece in self._pieces.of(line.text):
-            if piece.outline.fields:
+        self._lines += 1
+        text = line.text
+        if self._lines > ALL_LOOKED_AT and not has_sign(text[:LONGEST].lower(), SIGNS):
+            return
+        for piece in self._pieces.of(text):
+            if not OF_A_ROW.isdisjoint(piece.outline.kinds):
                 self.rows.append(Row(line.number, piece))
 
     def form(self) -> Form | None:
