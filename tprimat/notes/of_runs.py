@@ -105,7 +105,7 @@ ROWS = {
                 "no number of it says how long a step takes: no time, no rate, no time stamp"
             ),
             "form-unknown": "nothing explains {labels:names}",
-            "form-lacks-records": "but a single step",
+            "form-lacks-records": "it has a single step",
             "form-counts-epochs": "its lines count epochs, not steps",
             "timestamp-unknown": "timestamp unknown: {why}",
             "size-changes": "{size} changes during the run ({values}): no throughput in tokens",

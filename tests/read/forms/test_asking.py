@@ -12,8 +12,8 @@ import pytest
 import tprimat
 from tprimat import cli, read
 from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError
-from tprimat.log_import import bundle
-from tprimat.notes import assumed
+from tprimat.log_import import bundle, sources
+from tprimat.notes import Note, assumed
 from tprimat.read.forms.asking import FormError
 from tprimat.store import store
 
@@ -210,6 +210,17 @@ class TestCommands:
         # What would be read, another line for others, two assumptions, the hint and the page.
         assert [text.startswith("assumed: ") for text in lines].count(True) == 2
         assert len(lines) == 5 + (more is not None)
+
+    @pytest.mark.parametrize(("count", "last"), [(4, "assumed: "), (5, "2 more with --json")])
+    def test_an_error_has_eight_lines_at_most(self, folder, count, last):
+        notes = [Note("form-interval-assumed", {"steps": number}) for number in range(count)]
+        would_read = Note("form-would-read", {"first": 1, "last": 2, "records": 2})
+        error = FormError("a.log", [would_read, *notes], is_asked=True, hint="confirm")
+        source = sources.LogSource(("a.log",), ".", named=True, size=1)
+        lines = sources._not_read(error, source).error().line().splitlines()
+        assert sources.MOST_DETAILS == 4
+        assert lines[4].startswith(last)
+        assert len(lines) == 7
 
     @pytest.mark.parametrize("indent", [None, 2])
     def test_a_result_is_no_log_though_it_has_numbers(self, call, indent):

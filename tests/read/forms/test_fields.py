@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from tprimat.read.forms import fields
 from tprimat.read.forms.fields import LONGEST, Piece, Pieces, seconds_of, value_of
 from tprimat.read.parsing.text import NO_YEAR
 
@@ -186,6 +187,15 @@ def test_a_progress_bar_counts_unless_its_title_names_other_work(title, label):
     values = {field.label: value_of(field, piece.printed) for field in piece.outline.fields}
     assert values[label] == 11
     assert (values["elapsed"], values[""], values["loss"]) == (44, 4, 1.2)
+
+
+@pytest.mark.parametrize(("between", "label"), [(109, "other"), (110, "bar")])
+def test_the_title_of_a_bar_has_a_limited_length(between, label):
+    """Of `Downloading` all eleven letters must be within 120 characters before the bar."""
+    title = "Downloading" + " " * between
+    assert fields.LONGEST_TITLE == 120
+    (piece,) = pieces_of(f"{title}12%|█▏   | 11/90 [00:44<05:16,  4.00s/it]")
+    assert piece.outline.field(label) is not None
 
 
 def test_what_is_glued_to_a_bar_is_a_line_of_its_own():

@@ -83,6 +83,15 @@ def test_some_share_of_the_lines_end_at_the_last_column(others, is_wrapped):
     assert (texts_of([*lines, *short]) == [*texts, *short]) == is_wrapped
 
 
+@pytest.mark.parametrize(("before", "is_wrapped"), [(10, True), (11, False)])
+def test_the_first_lines_show_the_width(before, is_wrapped, monkeypatch):
+    monkeypatch.setattr(joining, "LOOKED_AT", 16)
+    texts = [f"{step} " + "loss 2.5 " * 10 + "end" for step in range(6)]
+    lines = ["a short line"] * before + wrapped(texts, 70)
+    # Sixteen lines have three whole ones of seventy characters, or two and the last one.
+    assert (texts_of(lines)[before:] == texts) == is_wrapped
+
+
 def test_lines_of_one_length_are_no_wrapped_ones():
     # They begin alike,
     alike = [f"iteration {step:3d} | loss {step:3d}.500 | " + "x" * 40 for step in range(20)]
