@@ -343,23 +343,9 @@ class FormReader(StepReader):
         return super().finish()
 
     def done(self, run: RunBuilder) -> None:
-        """Set the step times by all clocks of the records."""
+        """Set the step times by all clocks of the records, and what the records say together."""
         records = run.training.ordered()
-        around = run.training.around.events
-        places = placing.beside(
-            [record.line for record in records],
-            [record.step for record in records],
-            around,
-            run.training.again,
-        )
-        if all(PRINTED not in record.native for record in records):
-            self._use_means(records)
-        if all(record.loss is None for record in records):
-            for record in records:
-                record.put("loss", record.native.pop(meanings.MEAN_LOSS, None))
-        found = timed(
-            records, has_unit=self._has_unit, is_of_step=self._is_of_step, paused=places.keys()
-        )
+        found = self._timed(run, records)
         self.timed.append(found)
         set_windows(records)
         for record, seconds in zip(records, found.seconds, strict=False):
@@ -368,34 +354,48 @@ class FormReader(StepReader):
         for record, window in zip(records, found.windows, strict=False):
             record.window = window
         self._put_utilization(records)
+        self._state_sizes(run)
         if run.training is self.sorter.trainings[-1] and len(self._others) >= ANOTHER_FORM:
             run.training.warnings.append(Note("form-changes", {"line": self._others[0]}))
         run.framework = "own"
         run.log_format = "text (by its form)"
-        run.remarks.append(
-            Note(
-                "read-by-form",
-                {"step": self.form.counter_label, "time": _time_label(self.form, found)},
-            )
-        )
-        run.remarks += _doubts(self.form, found, len(records))
         run.timing = _timing(found)
+        labels = {"step": self.form.counter_label, "time": _time_label(self.form, found)}
+        run.remarks += [
+            Note("read-by-form", labels),
+            *_doubts(self.form, found, len(records)),
+        ]
         if found.contradiction is not None:
             run.unknown["step_times"] = found.contradiction
+
+    def _timed(self, run: RunBuilder, records: Sequence[Record]) -> Timed:
+        """Return the times of the steps of a training; means stand for what isn't printed."""
+        are_means = all(PRINTED not in record.native for record in records)
+        for record in records:
+            mean = record.native.pop(meanings.MEAN_TIME, None)
+            if are_means and mean is not None:
+                record.native[PRINTED] = mean
+        if all(record.loss is None for record in records):
+            for record in records:
+                record.put("loss", record.native.pop(meanings.MEAN_LOSS, None))
+        lines, steps = [record.line for record in records], [record.step for record in records]
+        events = run.training.around.events
+        paused = placing.beside(lines, steps, events, run.training.again).keys()
+        found = timed(records, has_unit=self._has_unit, is_of_step=self._is_of_step, paused=paused)
+        if are_means and found.kind == "seconds" and not found.is_certain:
+            found.doubts.append(Note("form-average-assumed"))
+        return found
+
+    def _state_sizes(self, run: RunBuilder) -> None:
+        """State what all lines print alike, and the GPUs that follow from their rates."""
+        line, text = self.form.example
         for gpus, times in self._gpus.most_common(1):
             if gpus and times >= AGREEING * self._gpus.total():
                 quote = "tokens/s of all / tokens/s of one GPU"
-                state(run.stated, "num_gpus", gpus, quote, self.form.example[0])
+                state(run.stated, "num_gpus", gpus, quote, line)
         for name, values in self._settings.items():
-            if len(values) == 1 and (size := whole(values.pop())):
-                state(run.stated, name, size, self.form.example[1], self.form.example[0])
-
-    def _use_means(self, records: Sequence[Record]) -> None:
-        """Take the means of step times for times, where no other ones are printed."""
-        for record in records:
-            mean = record.native.pop(meanings.MEAN_TIME, None)
-            if mean is not None:
-                record.native[PRINTED] = mean
+            if len(values) == 1 and (size := whole(next(iter(values)))):
+                state(run.stated, name, size, text, line)
 
     def _put_utilization(self, records: Sequence[Record]) -> None:
         """Set MFU in percent: 0.42 without a sign is 42%."""
