@@ -13,10 +13,15 @@ from tprimat.read.parsing.text import Line
 
 def form_of(lines: Sequence[str]) -> Form | None:
     """The form of a text of these lines."""
+    return mined(lines).form()
+
+
+def mined(lines: Sequence[str]) -> Miner:
+    """The miner that a text of these lines was fed to."""
     miner = Miner()
     for number, line in enumerate(lines, 1):
         miner.feed(Line(number, line, True))
-    return miner.form()
+    return miner
 
 
 def counter_of(lines: Sequence[str]) -> str | None:
@@ -348,6 +353,15 @@ class TestKeys:
 
 def test_rows_are_kept_up_to_a_limit(monkeypatch):
     monkeypatch.setattr(mining, "MOST_ROWS", 3)
-    numbers = ["version 1.5", "port 80"]
-    assert form_of([*numbers, *records([1, 2])]) is None
-    assert counter_of([*numbers[1:], *records([1, 2])]) == "step"
+    epochs = ["epoch 1", "epoch 1"]
+    assert form_of([*epochs, *records([1, 2])]) is None
+    assert counter_of([*epochs[1:], *records([1, 2])]) == "step"
+    # What can't be of a step isn't kept.
+    assert counter_of(["version 1.5", "port 80", *records([1, 2])]) == "step"
+
+
+def test_later_lines_are_looked_at_if_they_have_a_sign(monkeypatch):
+    monkeypatch.setattr(mining, "ALL_LOOKED_AT", 3)
+    lines = [f"[{number}][0.5 ms][{2 - number / 10}]" for number in range(1, 8)]
+    assert form_of(lines) is None
+    assert len(mined([*lines, "step 9 loss 2.5"]).rows) == 4
