@@ -232,11 +232,6 @@ SITUATIONS = [
         "{command}",
     ),
     Situation(
-        "tprimat read 'my run.log'",
-        r"if these lines are steps, add (?P<options>--pattern '.+') to tprimat read",
-        "{first} {options}",
-    ),
-    Situation(
         "tprimat read table.csv",
         r"(?P<command>tprimat read --columns step=COLUMN,time=COLUMN) reads any table",
         "{command} table.csv",

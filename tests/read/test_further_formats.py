@@ -16,7 +16,7 @@ from tprimat.errors import UnreadableError
 from tprimat.log_import import sources
 from tprimat.log_import.given import GivenValues
 from tprimat.read import merge
-from tprimat.read.parsing import nearest, text
+from tprimat.read.parsing import text
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.results.run import Run
 from tprimat.store import store
@@ -348,7 +348,7 @@ def test_another_format_in_a_log_leaves_where_a_training_goes_on_and_began(inner
 
 
 class TestUnknown:
-    def test_what_looked_like_a_step_and_the_nearest_formats(self):
+    def test_what_looked_like_a_step(self):
         lines = text.lines(
             [b"starting\nstep= 4 loss= 2.31 memory= 31 GiB tps= 7,034 tflops= 407\n"]
         )
@@ -358,27 +358,6 @@ class TestUnknown:
         assert (
             "line 2 looks like a step, “step= 4 loss= 2.31 memory= 31 GiB tps= 7,034 tflops= 407”"
             in problem
-        )
-        assert "the nearest formats are torchtitan, " in problem
-
-    def test_a_word_that_few_formats_have_counts_more(self):
-        common = "step: 1 loss: 2 tokens: 3"
-        examples = {
-            "one": common,
-            "two": common,
-            "three": f"{common} grad: 4",
-            "rare": "loss: 2 flops: 5 scale: 6",
-        }
-        # Three words of many formats, or a common one with two of its own.
-        assert nearest.formats("step 1 loss 2 tokens 3 flops 4 scale 5", examples)[0] == "rare"
-
-    @pytest.mark.parametrize(
-        ("words", "is_near"), [("loss tps host node", True), ("loss tps host node where", False)]
-    )
-    def test_a_near_format_shares_half_of_the_words(self, words, is_near):
-        assert (
-            nearest.formats(f"1 {words}", {"torchtitan": "step: 1 loss: 2 tps: 3"})
-            == ["torchtitan"] * is_near
         )
 
     @pytest.mark.parametrize(
@@ -428,7 +407,6 @@ class TestUnknown:
         with pytest.raises(UnreadableError, match="no supported training log in it") as raised:
             read.parse_lines(text.lines([begins]), "cat")
         assert ("a binary file, such as an image" in raised.value.message) is is_binary
-        assert "if these lines are steps" not in raised.value.hint
 
     def test_nothing_like_a_step(self):
         with pytest.raises(UnreadableError) as raised:

@@ -379,58 +379,6 @@ def test_another_text_is_refused(pattern, problem):
     assert "time_ms" in str(refused.value.hint)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "2026-01-01 10:00:00 INFO step 1/50 | loss: 7.123 | lr 1e-4 | dt 512.3ms | tok 3",
-        "Iteration 12, train_loss=2.5, step_time 0.31 s",
-        "global step: 7 grad norm 1.5",
-        "step 3 loss 2.5 12,345.6 tok/s lr 3e-4",
-        "step 1 76.9ms loss 7.96",
-    ],
-)
-def test_the_suggested_pattern_reads_the_line_that_it_was_made_of(line):
-    pattern = mapped.suggested(line)
-    ((_, row),) = rows(pattern, f"{line}\n")
-    assert row["step"] in line
-    assert len(row) > 1
-
-
-@pytest.mark.parametrize(
-    ("line", "pattern"),
-    [
-        ("step 1 76.9ms loss 7.96", "step {step} .* {time}ms .* loss {loss}"),
-        ("step 1/50 | loss 2.5 | 76.9 ms/step", "step {step} .* loss {loss} .* {time} ms/step"),
-        ("step 1, 0.31 s/it", "step {step} .* {time} s/it"),
-        # A time since the start, a part of a step, one of two, one that has no label next to one
-        # that has.
-        ("step 1 76.9s loss 7.96", "step {step} .* loss {loss}"),
-        ("step 1 data 3ms loss 7.96", "step {step} .* loss {loss}"),
-        ("step 1 3ms 76.9ms loss 7.96", "step {step} .* loss {loss}"),
-        ("step 1 3ms loss 7.96 dt 76.9ms", "step {step} .* loss {loss} .* dt {time}ms"),
-        ("step 1 76.9ms/token loss 7.96", "step {step} .* loss {loss}"),
-    ],
-)
-def test_a_time_without_a_label_is_suggested_if_it_can_only_be_the_step_s(line, pattern):
-    assert mapped.suggested(line) == pattern
-
-
-@pytest.mark.parametrize(
-    "rate", ["tok/s 31980", "31980 tok/s", "tokens/sec: 31980", "tokens_per_second=31980"]
-)
-def test_the_suggested_pattern_has_the_rate_in_tokens_with_its_label_before_or_after_it(rate):
-    pattern = mapped.suggested(f"step 1 loss 2.5 dt 512ms {rate} end")
-    assert pattern.startswith("step {step} .* loss {loss} .* dt {time}ms .* ")
-    assert pattern.endswith(rate.replace("31980", "{tokens_per_second}"))
-
-
-@pytest.mark.parametrize(
-    "rate", ["tok/s/gpu 31980", "tokens per second per GPU 31980", "stok/s 31980", "tok 31980"]
-)
-def test_another_rate_is_not_suggested(rate):
-    assert mapped.suggested(f"step 1 loss 2.5 {rate}") == "step {step} .* loss {loss}"
-
-
 LOG = "".join(
     f"2026-01-01T10:00:{10 + 2 * step:02}Z step {step} loss {4 - step / 10:.1f} dt {900 + step}ms"
     " tok/s 1000\n"
@@ -483,13 +431,6 @@ def test_tokens_that_differ_by_rounding_alone_are_no_other_ones(rate, named):
     )
     found = summarize(run_of("step {step} .* dt {time}ms tok/s {tokens_per_second}", log))
     assert any("tokens per step vary" in text for text in found.warnings) is named
-
-
-@pytest.mark.parametrize(
-    "line", ["step 3 of the plan", "loss 2.5 lr 1e-4", "time 3", "footstep 3 gloss 4", ""]
-)
-def test_nothing_is_suggested_without_a_step_and_another_value(line):
-    assert mapped.suggested(line) == ""
 
 
 def test_columns_and_pattern_are_one_or_the_other():

@@ -19,7 +19,7 @@ from pathlib import PurePath
 from types import ModuleType
 
 from tprimat.errors import UnreadableError
-from tprimat.read import golden, mapped, merge
+from tprimat.read import golden, merge
 from tprimat.read.forms import asking
 from tprimat.read.parsing import nearest, notebook
 from tprimat.read.parsing.feeder import CLOSED_BY, LogFeeder
@@ -40,6 +40,7 @@ FEWEST_QUOTED = 3
 _RESULT = re.compile('"(?:schema_version|gpu_info|training_config|performance_metrics)":')
 """A field of which the first lines of a result have one."""
 
+_EXAMPLE = "'step {step} .* {time}ms .* loss {loss}'"
 _OTHERS = (
     "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
 )
@@ -157,9 +158,7 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         hint = "git lfs pull in its repository fetches the file"
     elif notebook.is_notebook(opening):
         why = "is a Jupyter notebook, and no supported training log is in its outputs"
-        pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
-        text = shlex.quote(pattern or "step {step} .* {time}ms .* loss {loss}")
-        hint = f"--pattern reads the lines of its outputs, e.g. tprimat read --pattern {text}"
+        hint = f"--pattern reads the lines of its outputs, e.g. tprimat read --pattern {_EXAMPLE}"
     elif feeder.opening[0] in CLOSED_BY and not feeder.document:
         why = f"{without}: it begins like JSON and is cut off"
         hint = "copy the whole file"
@@ -175,15 +174,10 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         why = f"{without}: it is a binary file, such as an image"
         hint = "pass the text that the training printed"
     else:
-        readers = [module for module in modules() if hasattr(module, "Reader")]
-        examples = {module.Reader.name: module.__doc__ or "" for module in readers}
-        why = f"{without}{nearest.described(feeder.step_like, examples)}"
+        why = f"{without}{nearest.described(feeder.step_like)}"
         hint = _OTHERS
-        pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
         if nearest.is_table(feeder.opening):
             hint = "tprimat read --columns step=COLUMN,time=COLUMN reads any table"
-        elif pattern:
-            hint = f"if these lines are steps, add --pattern {shlex.quote(pattern)} to tprimat read"
     return UnreadableError(name, why, heading="not-a-training-log", hint=hint)
 
 
