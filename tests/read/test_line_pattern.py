@@ -101,6 +101,11 @@ def test_a_value_at_the_end_of_a_file_may_be_cut():
         ("{step} {time} min", 30_000.0),
         ("{step} {time}h", 1_800_000.0),
         ("{step} time_hours={time}", 1_800_000.0),
+        ("{step} {time} us", 0.0005),
+        ("{step} {time} m", 30_000.0),
+        ("{step} pace (s/it): {time}", 500.0),
+        ("{step} pace (it/s): {time}", 0.002),
+        ("{step} {time} s/token", 500.0),
         # The least of several times, and a part of a word.
         ("{step} time_min={time}", 500.0),
         ("{step} rooms {time}", 500.0),
@@ -126,6 +131,7 @@ def test_the_unit_beside_a_time_counts(text, seconds):
         ("step 1 took 2 s/token loss 3", 2.0),
         ("step 1 took 2 milk loss 3", 2.0),
         ("step 1 took 4.00it/s loss 3", 0.25),
+        ("step 1 took 512 us loss 3", 0.000512),
     ],
 )
 def test_the_unit_of_a_time_in_the_line_counts(line, seconds):
@@ -472,6 +478,7 @@ def table_of(columns: str, text: str) -> Run:
         # What the cell says counts.
         ("time_ms", "2 s", 2.0),
         ("time", "12 apples", None),
+        ("time", "12 s/token", None),
     ],
 )
 def test_the_unit_of_a_column_stands_in_its_name_or_its_cells(name, cell, seconds):
@@ -492,6 +499,8 @@ def test_milliseconds_that_the_user_names_are_none_where_a_cell_says_so(cell, se
         ("rate", "32 tok/s", 32.0),
         ("mtps", "0.6722", 672_200.0),
         ("ktok/s", "1.2M", 1_200_000.0),
+        ("rate", "1.2 Mtok/s", 1_200_000.0),
+        ("rate", "1.2mtok/s", 1_200_000.0),
     ],
 )
 def test_a_rate_of_a_column_in_thousands(name, cell, rate):

@@ -191,11 +191,12 @@ class Unit(NamedTuple):
 
 
 _TIMES = (
-    (r"us|µs|microseconds?", "1e-6"),
-    (r"ms|msecs?|millis|milliseconds?", "1e-3"),
-    (r"s|secs?|seconds?", "1"),
-    (r"m|mins?|minutes?", "60"),
-    (r"h|hrs?|hours?", "3600"),
+    (r"us|µs|(?i:microseconds?)", "1e-6"),
+    (r"(?i:ms|msecs?|millis|milliseconds?)", "1e-3"),
+    (r"s|(?i:secs?|seconds?)", "1"),
+    # An M may be a million.
+    (r"m|(?i:mins?|minutes?)", "60"),
+    (r"h|(?i:hrs?|hours?)", "3600"),
 )
 
 
@@ -219,8 +220,21 @@ def _units() -> tuple[Unit, ...]:
 
 UNITS = _units()
 
-_MULTIPLIERS = {"K": "1e3", "k": "1e3", "M": "1e6", "G": "1e9", "B": "1e9", "T": "1e12"}
-_MULTIPLIER = re.compile(rf"([KkMGBT])(?=\W|{_TOKENS}{_PER}|$)")
+UNIT_OF_TIME = (
+    rf"(?:{_STEP_WORD}{_PER}{_SECOND}"
+    rf"|(?:{'|'.join(words for words, _ in _TIMES[:3])})(?:{_PER}{_STEP_WORD})?)(?![\w/])"
+)
+"""A unit behind a time in a line, as a regular expression: ms, s, s/it, it/s; `0.5 min` may be the
+least of several.
+"""
+
+MULTIPLIERS = {"K": "1e3", "k": "1e3", "M": "1e6", "G": "1e9", "B": "1e9", "T": "1e12"}
+_MULTIPLIER = re.compile(
+    rf"([KkMGBT])(?=\W|{_TOKENS}{_PER}|$)|(?: ?([KkMmG]) ?)(?={_TOKENS}{_PER})"
+)
+_MULTIPLIER_OF_LABEL = re.compile(
+    rf"(?<![a-z])([kmg])[ _]?(?:tps|{_TOKENS})(?:\b|_)[\w/. ]{{0,40}}\W*\Z", re.IGNORECASE
+)
 _SCOPE = re.compile(_OF_DEVICE)
 _UNIT_OF_STEP = re.compile(rf"(us|ms|s|secs?){_PER}{_STEP_WORD}\b", re.IGNORECASE)
 _UNIT_OF_LABEL = re.compile(r"(?:^|[\s_(\[])\(?([^\W_]+)[)\]]*$")
@@ -241,8 +255,8 @@ def unit_of(behind: str) -> tuple[Unit | None, str, int]:
     factor = "1"
     begin = 0
     if match := _MULTIPLIER.match(behind):
-        factor = _MULTIPLIERS[match[1]]
-        begin = 1
+        factor = MULTIPLIERS[match[1] or match[2].upper()]
+        begin = match.end()
     at = begin + (behind[begin : begin + 1] in (" ", "[", "("))
     for unit in UNITS:
         if match := unit.words.match(behind, at):
@@ -291,6 +305,13 @@ def is_mean_time(label: str) -> bool:
 def unit_in(label: str) -> Unit | None:
     """Return the unit of time in a label, as in `elapsed (ms)`, `step_time_s` or `ms/batch`."""
     match = _UNIT_OF_STEP.match(label.strip()) or _UNIT_OF_LABEL.search(label)
-    if match is None:
+    # The least of several times is called step_time_min.
+    if match is None or match[0] == "_min":
         return None
     return next((unit for unit in UNITS if unit.is_time and unit.words.fullmatch(match[1])), None)
+
+
+def multiplier_in(label: str) -> str:
+    """Return the factor of a K, M or G before the tokens of a label, as in `Mtok/s`; else 1."""
+    match = _MULTIPLIER_OF_LABEL.search(label)
+    return MULTIPLIERS[match[1].upper()] if match else "1"

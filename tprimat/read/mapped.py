@@ -18,7 +18,7 @@ from tprimat.read.parsing.mapped_records import VALUES, MappedRecords, complete
 from tprimat.read.parsing.nearest import LFS_POINTER
 from tprimat.read.parsing.notebook import printed_text
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
-from tprimat.read.parsing.printed import DURATIONS, pattern_of, unit_beside
+from tprimat.read.parsing.printed import DURATIONS, SCALE, pattern_of, unit_beside
 from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
@@ -45,7 +45,6 @@ LONGEST = 2_000
 _DIGITS = re.compile(r"\d+")
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _GAP = re.compile(r"(?:\\s\+)?\\\.\\\*(?:\\s\+)?")
-_SCALE = re.compile(r"\A[kKMGB](?![A-Za-z])")
 
 
 class LinePattern(dict[str, str]):
@@ -73,7 +72,7 @@ class LinePattern(dict[str, str]):
             self.units[name] = unit_beside(name, between, behind)
             expression += _before_number(between) + pattern_of(name)
             # The K of {tokens_per_second}K belongs to the number.
-            between = behind if name == "step" else _SCALE.sub("", behind)
+            between = behind if name == "step" else SCALE.sub("", behind)
             if name in DURATIONS and between[:2].lower() == "ms":
                 expression += r"\s*"
         expression += _literal(between)
