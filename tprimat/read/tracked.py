@@ -8,52 +8,29 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from tprimat.catalog import exact_names
+from tprimat.catalog.exact_names import EVENTS, LIGHTNING, TRACKERS, names_of
 from tprimat.notes import Note
-from tprimat.read.lightning_csv import COLUMNS as LIGHTNING
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import first_of, whole
-from tprimat.read.tensorboard.reader import LAYOUTS
 from tprimat.results.account import Timing
 
-_OWN: Mapping[str, tuple[str, ...]] = {
-    **LIGHTNING,
-    "loss": (*LIGHTNING["loss"], "train/lm_loss"),
-    "learning_rate": ("train/learning_rate", "learning_rate", "lr", "train/lr", "actor/lr"),
-    "grad_norm": (*LIGHTNING["grad_norm"], "actor/grad_norm"),
-    "seconds": (*LIGHTNING["seconds"], "train/step_time_s"),
-    "tokens_per_second_per_gpu": (*LIGHTNING["tokens_per_second_per_gpu"], "perf/throughput", "tps_per_gpu"),
-    "tokens_per_second": (*LIGHTNING["tokens_per_second"], "train/tokens_per_second", "tokens_per_second", "tps"),
-    "policy_loss": ("actor/pg_loss", "actor/loss"),
-}  # fmt: skip
-_SHARED = ("loss", "learning_rate", "grad_norm", "seconds", "tokens_per_second_per_gpu")
-NAMES: Mapping[str, tuple[str, ...]] = {
-    field: (
-        *names,
-        *(tag for layout in LAYOUTS for tag in layout.tags.get(field, ()) if field in _SHARED),
-    )
-    for field, names in _OWN.items()
-}
+_EVERY = names_of(LIGHTNING, TRACKERS, *EVENTS)
+NAMES = {kind: _EVERY[kind] for kind in names_of(LIGHTNING, TRACKERS)}
 """What people and frameworks call a value; the first that is there counts."""
 
-STEPS = (
-    "train/global_step",
-    "trainer/global_step",
-    "global_step",
-    "training/global_step",
-    "Step",
-    "_step",
-)
+STEPS = names_of(exact_names.STEPS)["step"]
 """What counts steps; the first that is there in any row of a training counts."""
 
 _COUNTER = "_step"
-ELAPSED, WALL_TIME = "_runtime", "_timestamp"
+(ELAPSED,), (WALL_TIME,) = names_of(exact_names.CLOCKS).values()
 """When a row was logged: s since the start of the run, or since 1970."""
 
-_SUMMARIES = ("train/train_runtime", "train_runtime")
+_SUMMARIES = names_of(exact_names.WHOLE_RUN)["train_runtime_seconds"]
 """A row with one of these is the summary that Hugging Face's Trainer logs at the end."""
 
 READ = frozenset(

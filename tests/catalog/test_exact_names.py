@@ -1,0 +1,157 @@
+"""The exact names of metrics: the row that decides each one in the samples, and in which order."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+
+from tprimat.catalog import exact_names, meanings
+from tprimat.catalog.exact_names import names_of, rows_of
+from tprimat.read import tracked
+from tprimat.read.tensorboard.reader import LAYOUTS
+from tprimat.read.tensorboard.tfevents import Events, read_into
+
+EVENTS = {
+    "nemo_autoconf_gpt3_126m": {
+        "lr": ("NeMo", "learning_rate"),
+        "consumed_samples": ("NeMo", "consumed_samples"),
+        "global_batch_size": ("NeMo", "batch_size"),
+        "reduced_train_loss": ("NeMo", "loss"),
+        "grad_norm": ("NeMo", "grad_norm"),
+        "train_step_timing in s": ("NeMo", "seconds"),
+        "val_loss": ("whole trainings", "last_validation_loss"),
+        "global_step": ("words", "step"),
+        "epoch": ("words", "epoch"),
+        "validation_step_timing in s": ("words", "evaluation"),
+    },
+    "nemo_lightning_v0": {"hp_metric": ("words", None)},
+    "megatron_gpt3-357m_dgx": {
+        "learning-rate": ("Megatron", "learning_rate"),
+        "learning-rate vs samples": ("words", "learning_rate"),
+        "lm loss": ("Megatron", "loss"),
+        "lm loss vs samples": ("words", "consumed_samples"),
+        "loss-scale": ("Megatron", "loss_scale"),
+        "loss-scale vs samples": ("words", ""),
+        "grad-norm": ("Megatron", "grad_norm"),
+        "grad-norm vs samples": ("words", "grad_norm"),
+        "params-norm": ("words", ""),
+        "params-norm vs samples": ("words", ""),
+        "num-zeros": ("words", None),
+        "num-zeros vs samples": ("words", "consumed_samples"),
+    },
+    "megatron_deepseek_mtp": {
+        "learning-rate": ("Megatron", "learning_rate"),
+        "learning-rate vs samples": ("words", "learning_rate"),
+        "batch-size": ("Megatron", "batch_size"),
+        "batch-size vs samples": ("words", "consumed_samples"),
+        "lm loss": ("Megatron", "loss"),
+        "lm loss vs samples": ("words", "consumed_samples"),
+        "lm loss validation": ("whole trainings", "last_validation_loss"),
+        "lm loss validation vs samples": ("words", "evaluation"),
+        "loss-scale": ("Megatron", "loss_scale"),
+        "loss-scale vs samples": ("words", ""),
+        "grad-norm": ("Megatron", "grad_norm"),
+        "grad-norm vs samples": ("words", "grad_norm"),
+        # The losses of predicted further tokens.
+        "mtp_1 loss": ("words", "aux_loss"),
+        "mtp_2 loss": ("words", "aux_loss"),
+        "mtp_3 loss": ("words", "aux_loss"),
+    },
+}
+"""The program and the kind of the row that decides a tag, by the folder of its sample."""
+
+
+def decided(name: str, sources: tuple[str, ...]) -> tuple[str, str | None]:
+    """Return the source and the kind of the row that decides a name; the words, if no row of these
+    sources has it.
+    """
+    for row in rows_of(name):
+        if row.source in sources:
+            return row.source, row.kind
+    meaning = meanings.meaning_of(name)
+    return "words", meaning.kind if meaning else None
+
+
+@pytest.mark.parametrize("folder", EVENTS)
+def test_the_row_that_decides_each_tag_of_the_samples(samples, folder):
+    events = Events()
+    (path,) = (samples / "tfevents" / folder).glob("events.*")
+    with path.open("rb") as stream:
+        read_into(stream, events)
+    program = {"nemo": exact_names.NEMO, "mega": exact_names.MEGATRON}[folder[:4]]
+    found = {tag: decided(tag, (program, exact_names.WHOLE_RUN)) for tag in events.scalars}
+    assert found == EVENTS[folder]
+
+
+def test_the_row_that_decides_each_column_of_lightning_in_the_samples(samples):
+    with (samples / "lightning" / "slm_version_10_metrics.csv").open(encoding="utf-8") as stream:
+        header = next(csv.reader(stream))
+    assert {name: decided(name, (exact_names.LIGHTNING,)) for name in header} == {
+        "epoch": ("Lightning", "epoch"),
+        "step": ("words", "step"),
+        "train_loss_step": ("Lightning", "loss"),
+        "train_perplexity_step": ("Lightning", "perplexity"),
+    }
+
+
+def test_no_row_has_what_another_one_of_its_source_has():
+    seen = set()
+    for row in exact_names.ROWS:
+        for name in row.names:
+            assert (row.source, name) not in seen
+            seen.add((row.source, name))
+
+
+def test_every_row_is_read():
+    of_trackers = {name for names in tracked.NAMES.values() for name in names}
+    of_layouts = {name for layout in LAYOUTS for names in layout.tags.values() for name in names}
+    others = (exact_names.STEPS, exact_names.CLOCKS, exact_names.WHOLE_RUN)
+    rest = {name for names in names_of(*others).values() for name in names}
+    for row in exact_names.ROWS:
+        assert {*row.names} <= of_trackers | of_layouts | rest, row
+
+
+def test_the_names_of_several_sources_follow_each_other():
+    both = names_of(exact_names.NEMO, exact_names.TORCHTITAN)
+    assert both["learning_rate"] == ("lr", "learning_rate")
+    assert both["seconds"][-1] == "time_metrics/end_to_end(s)"
+    assert names_of(exact_names.TORCHTITAN)["seconds"] == ("time_metrics/end_to_end(s)",)
+    assert names_of() == {}
+
+
+WORDS_SAY_ELSE = {
+    # A loss of the step, not a loss called step.
+    "train/loss_step": "aux_loss",
+    "loss_step": "aux_loss",
+    "train_loss/step": "step",
+    "loss_metrics/global_avg_loss": "averaged",
+    "actor/pg_loss": "aux_loss",
+    "actor/loss": "loss",
+    # LitGPT's, of a micro-batch.
+    "iter_time": "seconds",
+    "total_tokens": "consumed_tokens",
+    # The words don't say whose rate it is.
+    "throughput/device/tokens_per_sec": "tokens_per_second",
+    "throughput(tps)": "tokens_per_second",
+    "wps": "tokens_per_second",
+    "batch-size": "micro_batch_size",
+    "global_batch_size": "global_batch_size",
+    "val_loss": "evaluation",
+    "lm loss validation": "evaluation",
+    "train/train_runtime": "elapsed_seconds",
+    "train_runtime": "elapsed_seconds",
+    "train/train_samples_per_second": "samples_per_second",
+    "train/train_steps_per_second": "steps_per_second",
+}
+"""Names that words alone would take for something else."""
+
+
+def test_the_names_that_words_would_take_for_something_else():
+    found = {}
+    for row in exact_names.ROWS:
+        for name in row.names:
+            meaning = meanings.meaning_of(name)
+            if meaning and meaning.kind not in (row.kind, "memory", meanings.IGNORED):
+                found[name] = meaning.kind
+    assert found == WORDS_SAY_ELSE
