@@ -6,9 +6,10 @@ import csv
 
 import pytest
 
-from tprimat.catalog import exact_names, meanings
-from tprimat.catalog.exact_names import names_of, rows_of
+from tprimat.catalog import meanings
+from tprimat.catalog.exact_names import ROWS, names_of
 from tprimat.read import tracked
+from tprimat.read.nemo import reader as nemo
 from tprimat.read.tensorboard.reader import LAYOUTS
 from tprimat.read.tensorboard.tfevents import Events, read_into
 
@@ -66,9 +67,10 @@ def decided(name: str, sources: tuple[str, ...]) -> tuple[str, str | None]:
     """Return the source and the kind of the row that decides a name; the words, if no row of these
     sources has it.
     """
-    for row in rows_of(name):
-        if row.source in sources:
-            return row.source, row.kind
+    for source in sources:
+        for kind, names in ROWS[source].items():
+            if name in names:
+                return source, kind
     meaning = meanings.meaning_of(name)
     return "words", meaning.kind if meaning else None
 
@@ -79,15 +81,15 @@ def test_the_row_that_decides_each_tag_of_the_samples(samples, folder):
     (path,) = (samples / "tfevents" / folder).glob("events.*")
     with path.open("rb") as stream:
         read_into(stream, events)
-    program = {"nemo": exact_names.NEMO, "mega": exact_names.MEGATRON}[folder[:4]]
-    found = {tag: decided(tag, (program, exact_names.WHOLE_RUN)) for tag in events.scalars}
+    program = {"nemo": "NeMo", "mega": "Megatron"}[folder[:4]]
+    found = {tag: decided(tag, (program, "whole trainings")) for tag in events.scalars}
     assert found == EVENTS[folder]
 
 
 def test_the_row_that_decides_each_column_of_lightning_in_the_samples(samples):
     with (samples / "lightning" / "slm_version_10_metrics.csv").open(encoding="utf-8") as stream:
         header = next(csv.reader(stream))
-    assert {name: decided(name, (exact_names.LIGHTNING,)) for name in header} == {
+    assert {name: decided(name, ("Lightning",)) for name in header} == {
         "epoch": ("Lightning", "epoch"),
         "step": ("words", "step"),
         "train_loss_step": ("Lightning", "loss"),
@@ -95,28 +97,24 @@ def test_the_row_that_decides_each_column_of_lightning_in_the_samples(samples):
     }
 
 
-def test_no_row_has_what_another_one_of_its_source_has():
-    seen = set()
-    for row in exact_names.ROWS:
-        for name in row.names:
-            assert (row.source, name) not in seen
-            seen.add((row.source, name))
+@pytest.mark.parametrize("source", ROWS)
+def test_no_two_rows_of_a_source_have_the_same_name(source):
+    every = [name for names in ROWS[source].values() for name in names]
+    assert len(every) == len({*every})
 
 
-def test_every_row_is_read():
-    of_trackers = {name for names in tracked.NAMES.values() for name in names}
-    of_layouts = {name for layout in LAYOUTS for names in layout.tags.values() for name in names}
-    others = (exact_names.STEPS, exact_names.CLOCKS, exact_names.WHOLE_RUN)
-    rest = {name for names in names_of(*others).values() for name in names}
-    for row in exact_names.ROWS:
-        assert {*row.names} <= of_trackers | of_layouts | rest, row
+def test_every_name_is_read():
+    known = {*tracked.READ, *nemo.NAMES}
+    for names in (*(layout.tags for layout in LAYOUTS), names_of("whole trainings")):
+        known.update(name for tags in names.values() for name in tags)
+    assert known >= {name for rows in ROWS.values() for names in rows.values() for name in names}
 
 
 def test_the_names_of_several_sources_follow_each_other():
-    both = names_of(exact_names.NEMO, exact_names.TORCHTITAN)
+    both = names_of("NeMo", "torchtitan")
     assert both["learning_rate"] == ("lr", "learning_rate")
     assert both["seconds"][-1] == "time_metrics/end_to_end(s)"
-    assert names_of(exact_names.TORCHTITAN)["seconds"] == ("time_metrics/end_to_end(s)",)
+    assert names_of("torchtitan")["seconds"] == ("time_metrics/end_to_end(s)",)
     assert names_of() == {}
 
 
@@ -149,9 +147,9 @@ WORDS_SAY_ELSE = {
 
 def test_the_names_that_words_would_take_for_something_else():
     found = {}
-    for row in exact_names.ROWS:
-        for name in row.names:
+    for kind, names in ((kind, names) for rows in ROWS.values() for kind, names in rows.items()):
+        for name in names:
             meaning = meanings.meaning_of(name)
-            if meaning and meaning.kind not in (row.kind, "memory", meanings.IGNORED):
+            if meaning and meaning.kind not in (kind, "memory", meanings.IGNORED):
                 found[name] = meaning.kind
     assert found == WORDS_SAY_ELSE

@@ -10,7 +10,7 @@ import io
 import itertools
 from collections.abc import Iterator
 
-from tprimat.catalog.exact_names import LIGHTNING, TRACKERS, names_of
+from tprimat.catalog.exact_names import names_of
 from tprimat.notes import Note
 from tprimat.read.parsing.options import state_hparams
 from tprimat.read.parsing.parsed_log import (
@@ -27,10 +27,10 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import first_of, number, whole
 from tprimat.results.account import Timing
 
-COLUMNS = names_of(LIGHTNING)
+COLUMNS = names_of("Lightning")
 """What Lightning's loggers call a value; the first that is there counts."""
 
-_RATES = names_of(TRACKERS)["learning_rate"]
+_RATES = names_of("W&B and MLflow")["learning_rate"]
 
 TIMING = Timing(
     clock="what the training's own code measured",

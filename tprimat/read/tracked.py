@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from tprimat.catalog import exact_names
-from tprimat.catalog.exact_names import EVENTS, LIGHTNING, TRACKERS, names_of
+from tprimat.catalog.exact_names import EVENTS, names_of
 from tprimat.notes import Note
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
@@ -19,18 +18,18 @@ from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import first_of, whole
 from tprimat.results.account import Timing
 
-_EVERY = names_of(LIGHTNING, TRACKERS, *EVENTS)
-NAMES = {kind: _EVERY[kind] for kind in names_of(LIGHTNING, TRACKERS)}
+_EVERY = names_of("Lightning", "W&B and MLflow", *EVENTS)
+NAMES = {kind: _EVERY[kind] for kind in names_of("Lightning", "W&B and MLflow")}
 """What people and frameworks call a value; the first that is there counts."""
 
-STEPS = names_of(exact_names.STEPS)["step"]
+STEPS = names_of("steps of trackers")["step"]
 """What counts steps; the first that is there in any row of a training counts."""
 
 _COUNTER = "_step"
-(ELAPSED,), (WALL_TIME,) = names_of(exact_names.CLOCKS).values()
+(ELAPSED,), (WALL_TIME,) = names_of("clocks of trackers").values()
 """When a row was logged: s since the start of the run, or since 1970."""
 
-_SUMMARIES = names_of(exact_names.WHOLE_RUN)["train_runtime_seconds"]
+_SUMMARIES = names_of("whole trainings")["train_runtime_seconds"]
 """A row with one of these is the summary that Hugging Face's Trainer logs at the end."""
 
 READ = frozenset(

@@ -23,7 +23,7 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 
-from tprimat.catalog.exact_names import NEMO, names_of
+from tprimat.catalog.exact_names import names_of
 from tprimat.read.nemo import setup
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
@@ -35,7 +35,7 @@ _LINE = re.compile(r"Training epoch (\d{1,9}), iteration (\d{1,12})(?:/(\d{1,12}
 _BAR = re.compile(r"\bEpoch (\d{1,9}): .{0,300}?(\d{1,12})/(\d{1,12}|\?) \[")
 _PAIR = re.compile(r"(?<=[\[,])\s*([A-Za-z][\w ()/]{1,60}?)=([^,\]]{1,40})(?=[,\]])")
 
-NAMES = {name.lower(): kind for kind, names in names_of(NEMO).items() for name in names}
+NAMES = {name.lower(): kind for kind, names in names_of("NeMo").items() for name in names}
 NAMES |= dict.fromkeys(("global_batch_size", "global_step", "v_num"), "")
 """Quantities, lower case, and their names here, with the unit; the first of a kind counts."""
 

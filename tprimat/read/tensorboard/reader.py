@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from tprimat.catalog import exact_names
 from tprimat.catalog.exact_names import names_of
 from tprimat.notes import Note, NoteValue
 from tprimat.read import maxtext
@@ -55,7 +54,7 @@ class Layout:
 _MEGATRON = Layout(
     "megatron",
     ("lm loss", "lm loss vs samples"),
-    names_of(exact_names.MEGATRON),
+    names_of("Megatron"),
     timing=MEGATRON_TIMING.but(
         over_ranks="all ranks meet at the timer's barrier; the last rank writes"
     ),
@@ -64,7 +63,7 @@ _MEGATRON = Layout(
 _NEMO = Layout(
     "nemo",
     ("train_step_timing in s", "reduced_train_loss"),
-    names_of(exact_names.NEMO),
+    names_of("NeMo"),
     shift=1,
     timing=timer(
         clock="host clock of NeMo's timing callback, without a device synchronize by default",
@@ -77,7 +76,7 @@ _NEMO = Layout(
 _TORCHTITAN = Layout(
     "torchtitan",
     ("throughput(tps)", "loss_metrics/global_avg_loss", "time_metrics/end_to_end(s)"),
-    names_of(exact_names.TORCHTITAN),
+    names_of("torchtitan"),
     timing=timer(
         clock="host clock of torchtitan's metrics processor",
         covers=(
@@ -90,18 +89,18 @@ _TORCHTITAN = Layout(
 _TRANSFORMERS = Layout(
     "hf_trainer",
     ("train/loss", "train/learning_rate", "train/train_runtime"),
-    names_of(exact_names.TRANSFORMERS),
+    names_of("Transformers"),
 )
 _MAXTEXT = Layout(
     "maxtext",
     ("perf/step_time_seconds", "perf/per_device_tokens_per_sec"),
-    names_of(exact_names.MAXTEXT),
+    names_of("MaxText"),
     timing=maxtext.Reader.timing,
 )
 _LIGHTNING = Layout(
     "lightning",
     (),
-    names_of(exact_names.LIGHTNING, exact_names.LIGHTNING_EVENTS),
+    names_of("Lightning", "Lightning's events"),
     shift=1,
 )
 
@@ -184,7 +183,7 @@ def _columns(layout: Layout, scalars: Scalars, training: LoggedTraining) -> Colu
 def _figures(layout: Layout, scalars: Scalars) -> Figures:
     """Return the values of the whole training."""
     figures: Figures = {}
-    for name, tags in names_of(exact_names.WHOLE_RUN).items():
+    for name, tags in names_of("whole trainings").items():
         if points := first_of(scalars, tags):
             figures[name] = points[-1].value
     if losses := _points(layout, scalars, "loss"):
