@@ -76,7 +76,11 @@ MEANINGS = _rows(
         r"|iterations|epochs|batches)\b|\b(?:total|max) (?:num )?updates\b",
         "common",
     ),
-    ("num_gpus", r"\b(?:num|number of|world) ?(?:gpus|devices|size)\b|\bworld ?size\b", "common"),
+    (
+        "num_gpus",
+        r"\b(?:num|number|no)(?: of)? ?(?:gpus|devices)\b|\bworld ?size\b|^gpus$|^gpu count$",
+        "common",
+    ),
     # A word for a mean makes any other label one.
     (AVERAGED, r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving|global avg)\b", "common"),
     ("mfu_percent", r"\b(?:mfu|model flops utili[sz]ation)\b", "common"),
@@ -94,7 +98,7 @@ MEANINGS = _rows(
     ),
     (
         "tokens_per_second",
-        rf"\b{_TOKENS}{_PER}{_SECOND}\b|\btps\b|\bwps\b|\b{_TOKENS}ps\b|\b{_TOKENS} s\b|\btoken throughput\b",
+        rf"\b(?:total )?{_TOKENS}{_PER}{_SECOND}\b|\btps\b|\bwps\b|\b{_TOKENS}ps\b|\b{_TOKENS} s\b|\btoken throughput\b",
         "common",
     ),
     (
