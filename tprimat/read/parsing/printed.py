@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from tprimat.catalog import meanings
+from tprimat.read.forms.fields import seconds_of
 from tprimat.read.parsing.values import digits, duration, number, times
 
 NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?|nan|inf)"
@@ -29,8 +30,7 @@ _UNIT_BEFORE = re.compile(
 )
 _PERCENT_BEFORE = re.compile(r"(?:%|percent)\W*\Z", re.IGNORECASE)
 
-_CLOCK = r"(?:(?P<days>\d{1,5}) days?, )?(?:(?P<hours>\d{1,5}):)?(?P<minutes>\d{1,2}):(?P<seconds>\d\d(?:\.\d{1,9})?)"
-_TIME_OF = re.compile(_CLOCK)
+_CLOCK = r"(?:\d{1,5} days?, )?(?:\d{1,5}:)?\d{1,2}:\d\d(?:\.\d{1,9})?"
 _FIGURE = re.compile(rf"(?P<figure>{NUMBER})(?P<behind>\s{{0,4}}\S.{{0,41}})?", re.IGNORECASE)
 
 
@@ -62,8 +62,7 @@ def pattern_of(value: str) -> str:
     figure = rf"{NUMBER}(?!\.?\d|:\d\d)(?:{_SCALE}(?![a-z]))?"
     unit = rf"(?:\s?{meanings.UNIT_OF_TIME})?"
     if value == "elapsed":
-        clock = re.sub(r"\(\?P<\w+>", "(?:", _CLOCK)
-        return rf"({clock}(?![:\d])|{figure}{unit})"
+        return rf"({_CLOCK}(?![:\d])|{figure}{unit})"
     if value in DURATIONS:
         return f"({figure}{unit})"
     if value in RATES:
@@ -132,8 +131,4 @@ def _unit_of_time(behind: str) -> str:
 
 def _elapsed(text: str) -> float | None:
     """Return a time since the start in s, from 2:03:04, 03:04 or 1h 9m 40s; None for else."""
-    match = _TIME_OF.fullmatch(text)
-    if match is None:
-        return duration(text)
-    parts = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
-    return sum(float(match[name] or 0) * factor for name, factor in parts)
+    return seconds_of(text) if re.fullmatch(_CLOCK, text) else duration(text)
