@@ -233,7 +233,7 @@ SITUATIONS = [
     ),
     Situation(
         "tprimat read table.csv",
-        r"(?P<command>tprimat read --columns step=COLUMN,time=COLUMN) reads any table",
+        r"(?P<command>tprimat read --columns step=COLUMN,time=COLUMN) reads this table",
         "{command} table.csv",
         filled={"step=COLUMN": "step=a", "time=COLUMN": "time=b"},
     ),

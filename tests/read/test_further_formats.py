@@ -361,24 +361,26 @@ class TestUnknown:
         )
 
     @pytest.mark.parametrize(
-        ("content", "is_table"),
+        ("content", "columns"),
         [
-            ("iteration,step_time_s,nll\n1,0.5,2.3\n", True),
-            ('{"iteration": 1, "step_time_s": 0.5}\n', True),
-            ("iteration,step_time_s\n1,fast\n", False),
-            ('{"iteration": 1, "host": "a"}\n', False),
-            ("iteration,step_time_s,nll\n1,0.5\n", False),
-            ("epoch 3, batch 5\nppl 12.1, fine\n", False),
+            ("iteration,step_time_s,nll\n1,0.5,2.3\n", "step=iteration,time=step_time_s,loss=nll"),
+            ("n,t,nll\n1,0.5,2.3\n", "step=COLUMN,time=COLUMN"),
+            (
+                '{"iteration": 1, "m": {"step time": 0.5}, "x": 2}\n',
+                "'step=iteration,time=m.step time'",
+            ),
+            ("iteration,step_time_s\n1,fast\n", None),
+            ('{"iteration": 1, "host": "a"}\n', None),
+            ("iteration,step_time_s,nll\n1,0.5\n", None),
+            ("epoch 3, batch 5\nppl 12.1, fine\n", None),
         ],
     )
-    def test_a_table_is_told_to_name_its_columns(self, content, is_table):
+    def test_a_table_is_told_which_columns_to_name(self, content, columns):
         with pytest.raises(UnreadableError) as raised:
             read.parse_lines(text.lines([content.encode()]), "my.log")
         assert raised.value.hint is not None
-        assert (
-            raised.value.hint.startswith("tprimat read --columns step=COLUMN,time=COLUMN")
-            is is_table
-        )
+        named = f"tprimat read --columns {columns} reads this table"
+        assert (raised.value.hint == named) is (columns is not None)
         assert "--columns" in raised.value.hint
 
     @pytest.mark.parametrize(

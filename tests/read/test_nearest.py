@@ -36,22 +36,22 @@ def test_a_line_that_looks_like_a_step(text, looks):
 
 
 @pytest.mark.parametrize(
-    ("lines", "table"),
+    ("lines", "columns"),
     [
-        (["a,b,c", "1,2,x"], True),
-        (["a,b,c", "1,y,x"], False),
-        (["a,b,c", "1,2"], False),
-        (["a,b"], False),
-        ([], False),
-        (['{"a": 1, "b": 2.5}'], True),
-        (['{"a": 1, "b": "x"}', '{"a": 1, "b": 2}'], True),
-        (['{"a": 1, "b": true}'], False),
-        (['{"a": 1, "b": "2"}'], False),
-        (["x", '{"a": 1'], False),
+        (["a,b,c", "1,2,x"], ["a", "b", "c"]),
+        (["a,b,c", "1,y,x"], []),
+        (["a,b,c", "1,2"], []),
+        (["a,b"], []),
+        ([], []),
+        (['{"a": 1, "b": 2.5}'], ["a", "b"]),
+        (['{"a": 1, "b": "x"}', '{"a": 1, "b": 2, "c": {"d": 3}}'], ["a", "b", "c.d"]),
+        (['{"a": 1, "b": true}'], []),
+        (['{"a": 1, "b": "2"}'], []),
+        (["x", '{"a": 1'], []),
     ],
 )
-def test_a_table(lines, table):
-    assert nearest.is_table(lines) is table
+def test_the_columns_of_a_table(lines, columns):
+    assert list(nearest.columns_in(lines)) == columns
 
 
 @pytest.mark.parametrize(

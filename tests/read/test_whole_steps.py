@@ -389,7 +389,7 @@ HELP = "pass a training log; tprimat read --help lists formats, --columns and --
         ('{\n"a": [1,\n', "a.json", f"{NO_LOG}: it begins like JSON and is cut off", "copy the whole file"),
         ("\x89PNG\ufffd\x02\n", "a.png", f"{NO_LOG}: it is a binary file, such as an image",
          "pass the text that the training printed"),
-        ("a,b,c\n1,2,3\n4,5,6\n", "a.csv", NO_LOG, "tprimat read --columns step=COLUMN,time=COLUMN reads any table"),
+        ("a,b,c\n1,2,3\n4,5,6\n", "a.csv", NO_LOG, "tprimat read --columns step=COLUMN,time=COLUMN reads this table"),
         ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n", "a.json",
          "is a Git LFS pointer, not the file itself", "git lfs pull in its repository fetches the file"),
         ('{\n "cells": [\n  {\n   "step 7 loss 2.5 dt 3ms\\n"\n  }\n ]\n}\n', "a",

@@ -23,6 +23,7 @@ from tprimat.read import golden, merge
 from tprimat.read.forms import asking
 from tprimat.read.parsing import nearest, notebook
 from tprimat.read.parsing.feeder import CLOSED_BY, LogFeeder
+from tprimat.read.parsing.mapped_records import columns_by_words
 from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
 from tprimat.read.parsing.text import Line, blocks_of, lines
 from tprimat.results.run import Run
@@ -176,8 +177,8 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
     else:
         why = f"{without}{nearest.described(feeder.step_like)}"
         hint = _OTHERS
-        if nearest.is_table(feeder.opening):
-            hint = "tprimat read --columns step=COLUMN,time=COLUMN reads any table"
+        if columns := nearest.columns_in(feeder.opening):
+            hint = f"tprimat read --columns {columns_by_words(columns)} reads this table"
     return UnreadableError(name, why, heading="not-a-training-log", hint=hint)
 
 

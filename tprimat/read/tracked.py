@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from tprimat.catalog.exact_names import EVENTS, names_of
 from tprimat.notes import Note
+from tprimat.read.parsing.mapped_records import columns_by_words
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
 from tprimat.read.parsing.remarks import no_step_times
@@ -17,6 +18,7 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import first_of, whole
 from tprimat.results.account import Timing
+from tprimat.text import plain
 
 _EVERY = names_of("Lightning", "W&B and MLflow", *EVENTS)
 NAMES = {kind: _EVERY[kind] for kind in names_of("Lightning", "W&B and MLflow")}
@@ -36,6 +38,9 @@ READ = frozenset(
     (*STEPS, ELAPSED, WALL_TIME, *_SUMMARIES, *(name for names in NAMES.values() for name in names))
 )
 """All that is read of a row."""
+
+MOST_NAMES = 12
+"""Names of metrics that an error lists."""
 
 Row = Mapping[str, object]
 
@@ -110,6 +115,18 @@ def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
     for training in trainings:
         _set_times(training, clock)
     return trainings
+
+
+def with_columns(error: ValueError, rows: Iterable[tuple[int, Row]]) -> ValueError:
+    """Return the error of a history, with the columns that --columns can read instead, if it has
+    more than the counter.
+    """
+    names = list(dict.fromkeys(name for _, row in rows for name in row))
+    if len(names) < 2:
+        return error
+    shown = plain(", ".join(names[:MOST_NAMES])) + (", …" if len(names) > MOST_NAMES else "")
+    named = columns_by_words(names)
+    return ValueError(f"{error}; --columns {named} reads its columns: {shown}")
 
 
 def _set_times(training: LoggedTraining, clock: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from tprimat.catalog import meanings
 from tprimat.notes import Note
 from tprimat.read.forms.clocks import fitting
 from tprimat.read.parsing.events import STAMPED_WITHIN
@@ -20,6 +22,7 @@ from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.step_lines import LEAST_DIGITS
 from tprimat.read.parsing.text import Line, first_stamp
 from tprimat.read.parsing.values import count, state, times, whole, whole_ratio
+from tprimat.text import plain
 
 VALUES = {
     "step": "",
@@ -44,6 +47,24 @@ VALUES = {
 of a step, `interval` that of all steps since the record before, `elapsed` that since the start, in
 s.
 """
+
+
+_BY_KIND = {meanings.STEP: "step"} | {kind: value for value, kind in VALUES.items() if kind}
+
+
+def columns_by_words(names: Iterable[str]) -> str:
+    """Return what --columns maps of columns with these names, as their words say: the first one of
+    each kind. Without a step and another value it is one to fill in.
+    """
+    columns = dict[str, str]()
+    for name in names:
+        meaning = meanings.meaning_of(name)
+        value = _BY_KIND.get(meaning.kind) if meaning else None
+        if value and not {",", "="} & {*name}:
+            columns.setdefault("time" if value == "time_ms" else value, name)
+    if "step" not in columns or len(columns) == 1:
+        return "step=COLUMN,time=COLUMN"
+    return shlex.quote(plain(",".join(f"{value}={name}" for value, name in columns.items())))
 
 
 class MappedRecords:

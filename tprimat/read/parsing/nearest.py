@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.parsed_log import columns_of
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import json_object, number
+from tprimat.read.parsing.values import flat, json_object, number
 from tprimat.redaction import redacted_start
 from tprimat.text import plain
 
@@ -41,20 +41,22 @@ def looks_like_a_step(line: Line) -> bool:
     )
 
 
-def is_table(lines: Sequence[str]) -> bool:
-    """Return whether a file that begins with these lines is a table that --columns can read.
+def columns_in(lines: Sequence[str]) -> Sequence[str]:
+    """Return the columns of a table that --columns can read and that begins with these lines; none
+    if it is none.
 
     They are JSON objects with two numbers, or a header and a row of as many cells, of which two are
     numbers.
     """
-    if found := [json_object(line) for line in lines if line.startswith("{")]:
-        return any(
-            each and sum(type(value) in (int, float) for value in each.values()) > 1
-            for each in found
-        )
+    if any(line.startswith("{") for line in lines):
+        for each in map(json_object, lines):
+            if each and sum(type(value) in (int, float) for value in each.values()) > 1:
+                return [name for name, _ in flat(each)]
+        return ()
     names = columns_of("\n".join(lines).encode())
     cells = columns_of("\n".join(lines[1:]).encode())
-    return len(names) == len(cells) and sum(number(cell) is not None for cell in cells) > 1
+    is_table = len(names) == len(cells) and sum(number(cell) is not None for cell in cells) > 1
+    return names if is_table else ()
 
 
 def described(line: Line | None) -> str:
