@@ -129,6 +129,7 @@ def test_no_line_has_all_values(line, problem):
         (["epoch", "step", "lm_loss", "eval/loss"], "step=step,loss=lm_loss"),
         # The first one of each kind; a part of a step is none of them.
         (["iter", "data_time", "step_time_ms", "dt", "lr"], "step=iter,time=step_time_ms,lr=lr"),
+        (["it", "gbs"], "step=it,batch=gbs"),
         (["it", "tok/s/gpu", "mfu"], "step=it,tokens_per_second_per_gpu=tok/s/gpu,mfu=mfu"),
         (["it", "step time, s", "loss=1", "loss"], "step=it,loss=loss"),
         (["train step", "loss"], "'step=train step,loss=loss'"),

@@ -49,7 +49,9 @@ s.
 """
 
 
-_BY_KIND = {meanings.STEP: "step"} | {kind: value for value, kind in VALUES.items() if kind}
+BY_KIND = {kind: value for value, kind in reversed(VALUES.items()) if kind}
+BY_KIND |= {meanings.STEP: "step", "global_batch_size": "batch"}
+"""What --columns and --pattern call a kind of value in the table of meanings."""
 
 
 def columns_by_words(names: Iterable[str]) -> str:
@@ -59,9 +61,9 @@ def columns_by_words(names: Iterable[str]) -> str:
     columns = dict[str, str]()
     for name in names:
         meaning = meanings.meaning_of(name)
-        value = _BY_KIND.get(meaning.kind) if meaning else None
+        value = BY_KIND.get(meaning.kind) if meaning else None
         if value and not {",", "="} & {*name}:
-            columns.setdefault("time" if value == "time_ms" else value, name)
+            columns.setdefault(value, name)
     if "step" not in columns or len(columns) == 1:
         return "step=COLUMN,time=COLUMN"
     return shlex.quote(plain(",".join(f"{value}={name}" for value, name in columns.items())))
