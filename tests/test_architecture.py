@@ -584,6 +584,7 @@ def test_every_module_is_used():
     used |= {each.__module__ for each in read.log_formats()} | {
         each.recognizes.__module__ for each in read.file_formats()
     }
+    used |= {each.read.__module__ for each in read.file_formats()}
     # A row of FRAMEWORKS names its directory.
     used |= {
         f"tprimat.frameworks.{row.folder}.{part}"

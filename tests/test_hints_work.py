@@ -232,11 +232,6 @@ SITUATIONS = [
         "{command}",
     ),
     Situation(
-        "tprimat read 'one step.log'",
-        r"if these lines are steps, add (?P<options>--pattern '.+') to tprimat read",
-        "{first} {options}",
-    ),
-    Situation(
         "tprimat read 'no unit.log'",
         r"confirm with (?P<options>--as-read), or say what the numbers are with --pattern '.+'",
         "{first} {options}",
@@ -248,7 +243,7 @@ SITUATIONS = [
     ),
     Situation(
         "tprimat read table.csv",
-        r"(?P<command>tprimat read --columns step=COLUMN,time=COLUMN) reads any table",
+        r"(?P<command>tprimat read --columns step=COLUMN,time=COLUMN) reads this table",
         "{command} table.csv",
         filled={"step=COLUMN": "step=a", "time=COLUMN": "time=b"},
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tprimat.catalog.figures import figures
+from tprimat.catalog.figures import _field, figures
 
 BRIDGE = """\
 ## 25.11 NeMo Container
@@ -174,3 +174,75 @@ def test_a_model_verification_card():
 )
 def test_no_figures(text):
     assert figures(text) == []
+
+
+@pytest.mark.parametrize(
+    ("heading", "field"),
+    [
+        ("Tokens/s/GPU", "tokens_per_second_per_gpu"),
+        ("Throughput (tokens/sec/GPU)", "tokens_per_second_per_gpu"),
+        ("tokens per second per GPU", "tokens_per_second_per_gpu"),
+        ("Tokens Per Second", "tokens_per_second"),
+        ("Total tokens/s", "tokens_per_second"),
+        ("Samples / sec", "samples_per_second"),
+        ("sequences/s", "samples_per_second"),
+        ("Model TFLOP/s/GPU", "tflops_per_gpu"),
+        ("TFLOPs (per GPU)", "tflops_per_gpu"),
+        ("MFU (%)", "mfu_percent"),
+        ("**Avg Step Time**", "step_time_s"),
+        ("`step_time_ms`", "step_time_s"),
+        ("Time per training step", "step_time_s"),
+        ("ms/iteration", "step_time_s"),
+        ("#GPUs", "gpus"),
+        ("No. of GPUs", "gpus"),
+        ("world_size", "gpus"),
+        ("Global batch size", "global_batch"),
+        ("Effective batch size", "global_batch"),
+        ("Max seq len", "sequence_length"),
+        ("context length", "sequence_length"),
+        ("Days to train (in days)", "days"),
+        # Of one GPU or of all, of all GPUs or of one: not said.
+        ("tps", None),
+        ("wps", None),
+        ("Batch size", None),
+        ("Samples/s/GPU", None),
+        ("TFLOP/s (8 GPUs)", None),
+        ("Tokens/s, tokens/s/GPU", None),
+        # Not the figure itself, or not of a step of training.
+        ("Change of tokens/s", None),
+        ("Speedup (tokens/s)", None),
+        ("Max tokens/s", None),
+        ("Training time", None),
+        ("Step time (min)", None),
+        ("Eval step time", None),
+        ("HFU", None),
+    ],
+)
+def test_what_a_heading_means(heading, field):
+    assert _field(heading) == field
+
+
+@pytest.mark.parametrize(
+    ("heading", "cell", "seconds"),
+    [
+        ("Step time (ms)", "1200", 1.2),
+        ("`step_time_ms`", "1200", 1.2),
+        ("ms/iteration", "1200", 1.2),
+        ("Step time (ms)", "2s", 2.0),
+        ("Step time", "2", 2.0),
+    ],
+)
+def test_the_unit_of_a_step_time_stands_in_its_heading_or_its_cell(heading, cell, seconds):
+    (figure,) = figures(f"| Model | {heading} |\n|---|---|\n| Llama 3.1 8B | {cell} |\n")
+    assert figure.step_time_s == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("rows", "count"), [("| GPUs | 8 | 16 |\n", 2), ("", 0)])
+def test_a_table_with_its_headings_in_the_first_column(rows, count):
+    """The systems above the other columns may have any names."""
+    found = figures(
+        f"| Metric | Aster | Bolt |\n|---|---|---|\n{rows}| tokens/s/GPU | 256 | 512 |\n"
+    )
+    assert [figure.gpu for figure in found] == ["Aster", "Bolt"][:count]
+    assert [figure.gpus for figure in found] == [8, 16][:count]
+    assert [figure.tokens_per_second_per_gpu for figure in found] == [256, 512][:count]

@@ -9,7 +9,12 @@ from test_line_pattern import file_of, run_of
 
 from tprimat.notes.catalogue import words
 from tprimat.read import mapped
-from tprimat.read.parsing.mapped_records import ELAPSED, INTERVAL, MILLISECONDS
+from tprimat.read.parsing.mapped_records import (
+    ELAPSED,
+    INTERVAL,
+    MILLISECONDS,
+    columns_by_words,
+)
 from tprimat.read.parsing.parsed_log import InputFile
 
 
@@ -113,3 +118,22 @@ def test_lines_that_differ_in_the_same_way_are_whole(count, seconds):
 def test_no_line_has_all_values(line, problem):
     with pytest.raises(ValueError, match=problem):
         file_of("step {step} .* loss {loss} .* dt {time} ms", f"x\n{line}\nstep 2\n")
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        (["n", "x"], "step=COLUMN,time=COLUMN"),
+        (["step"], "step=COLUMN,time=COLUMN"),
+        (["loss", "lr"], "step=COLUMN,time=COLUMN"),
+        (["epoch", "step", "lm_loss", "eval/loss"], "step=step,loss=lm_loss"),
+        # The first one of each kind; a part of a step is none of them.
+        (["iter", "data_time", "step_time_ms", "dt", "lr"], "step=iter,time=step_time_ms,lr=lr"),
+        (["it", "gbs"], "step=it,batch=gbs"),
+        (["it", "tok/s/gpu", "mfu"], "step=it,tokens_per_second_per_gpu=tok/s/gpu,mfu=mfu"),
+        (["it", "step time, s", "loss=1", "loss"], "step=it,loss=loss"),
+        (["train step", "loss"], "'step=train step,loss=loss'"),
+    ],
+)
+def test_the_columns_that_words_name(names, columns):
+    assert columns_by_words(names) == columns

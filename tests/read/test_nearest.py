@@ -1,6 +1,4 @@
-"""The error of a log that no reader knows: its first line that looks like a step, and the formats
-like it.
-"""
+"""The error of a log that no reader knows: its first line that looks like a step."""
 
 from __future__ import annotations
 
@@ -37,58 +35,23 @@ def test_a_line_that_looks_like_a_step(text, looks):
     assert nearest.looks_like_a_step(Line(3, text, True)) is looks
 
 
-EXAMPLES = {
-    "one": "step 5 alpha beta gamma 3\nno number here delta",
-    "two": "step 5 alpha beta",
-    "three": "step 7 alpha",
-    "four": "step 7 alpha beta epsilon",
-    "other": "zeta 5",
-}
-
-
 @pytest.mark.parametrize(
-    ("text", "names"),
+    ("lines", "columns"),
     [
-        # Four of its words, three, and two; equally near ones in their order.
-        ("STEP 1 alpha beta gamma", ["one", "two", "four"]),
-        ("step 1 alpha eta theta", ["one", "two", "three"]),
-        ("step 1 eta", ["one", "two", "three"]),
-        ("step 1 eta theta", []),
-        # Rarer words count more.
-        ("step beta gamma epsilon 1", ["one", "four", "two"]),
-        ("delta 1", []),
-        ("zeta zeta 1", ["other"]),
-        ("x" * 395 + " zeta 1", ["other"]),
-        ("x" * 396 + " zeta 1", []),
-        ("1 2 3", []),
+        (["a,b,c", "1,2,x"], ["a", "b", "c"]),
+        (["a,b,c", "1,y,x"], []),
+        (["a,b,c", "1,2"], []),
+        (["a,b"], []),
+        ([], []),
+        (['{"a": 1, "b": 2.5}'], ["a", "b"]),
+        (['{"a": 1, "b": "x"}', '{"a": 1, "b": 2, "c": {"d": 3}}'], ["a", "b", "c.d"]),
+        (['{"a": 1, "b": true}'], []),
+        (['{"a": 1, "b": "2"}'], []),
+        (["x", '{"a": 1'], []),
     ],
 )
-def test_formats_with_its_words(text, names):
-    assert nearest.formats(text, EXAMPLES) == names
-
-
-def test_a_rare_word_counts_more():
-    examples = {"a": "common usual 1", "b": "common usual 2", "c": "rare seldom 3"}
-    assert nearest.formats("common usual rare seldom 1", examples) == ["c", "a", "b"]
-
-
-@pytest.mark.parametrize(
-    ("lines", "table"),
-    [
-        (["a,b,c", "1,2,x"], True),
-        (["a,b,c", "1,y,x"], False),
-        (["a,b,c", "1,2"], False),
-        (["a,b"], False),
-        ([], False),
-        (['{"a": 1, "b": 2.5}'], True),
-        (['{"a": 1, "b": "x"}', '{"a": 1, "b": 2}'], True),
-        (['{"a": 1, "b": true}'], False),
-        (['{"a": 1, "b": "2"}'], False),
-        (["x", '{"a": 1'], False),
-    ],
-)
-def test_a_table(lines, table):
-    assert nearest.is_table(lines) is table
+def test_the_columns_of_a_table(lines, columns):
+    assert list(nearest.columns_in(lines)) == columns
 
 
 @pytest.mark.parametrize(
@@ -97,18 +60,14 @@ def test_a_table(lines, table):
         (None, ""),
         (
             Line(12, "  step 1 alpha eta theta ", True),
-            (
-                "; line 12 looks like a step, “step 1 alpha eta theta”; the nearest formats are"
-                " one, two, three"
-            ),
+            "; line 12 looks like a step, “step 1 alpha eta theta”",
         ),
-        (Line(12, "step 1 eta theta", True), "; line 12 looks like a step, “step 1 eta theta”"),
     ],
 )
 def test_what_is_said(line, words):
-    assert nearest.described(line, EXAMPLES) == words
+    assert nearest.described(line) == words
 
 
 def test_a_long_line_is_shown_in_a_hundred_characters():
-    shown = nearest.described(Line(12, "1 " + "x" * 200, True), {})
+    shown = nearest.described(Line(12, "1 " + "x" * 200, True))
     assert len(shown) == len("; line 12 looks like a step, “”") + 100

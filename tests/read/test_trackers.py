@@ -99,7 +99,10 @@ class TestWandbRun:
         rows = [{"nll": 5 - step / 10, "sec/it": 0.5, "_runtime": 0.5 * step} for step in range(9)]
         path = wandb(made_files.wandb_run(rows))
         (error,) = load([str(path)]).errors
-        assert "--columns reads its columns: nll, sec/it, _runtime, _step" in error.problem
+        assert (
+            "--columns loss=nll,time=sec/it,elapsed=_runtime,step=_step reads its columns: nll, "
+            in error.problem
+        )
         named = mapped.columns("step=_step,time=sec/it,loss=nll")
         ((run,),) = (file.runs for file in load([str(path)], GivenValues(columns=named)).files)
         assert (run.steps, set(run.step_times)) == (tuple(range(1, 10)), {0.5})
@@ -112,7 +115,9 @@ class TestWandbRun:
         path = wandb(made_files.wandb_run([dict.fromkeys(names, 1.0)] * 3))
         (error,) = load([str(path)]).errors
         shown = ", ".join([*names, "_step"][:12])
-        assert error.problem.endswith(f"--columns reads its columns: {shown}{more}")
+        assert error.problem.endswith(
+            f"--columns step=COLUMN,time=COLUMN reads its columns: {shown}{more}"
+        )
 
     @pytest.mark.parametrize(
         ("code", "rows", "kind"),

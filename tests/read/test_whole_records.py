@@ -738,5 +738,5 @@ def test_an_item(content, wanted, found):
 
 
 def test_nested_names_of_a_history():
-    contents = wandb_offline._Contents(io.BytesIO(made_files.wandb_log([NESTED])))
+    contents = wandb_offline._Contents(io.BytesIO(made_files.wandb_log([NESTED])), None)
     assert contents.rows == [(0, {"_step": 9, "_runtime": int("3" * 200)})]

@@ -110,21 +110,3 @@ def test_the_longest_line_of_a_pattern(blanks, found):
     """`1 2` ends within the first 2,000 characters, or at their end, where a number may go on."""
     line = "s" + " " * blanks + "1 2" + " x\n"
     assert mapped.LinePattern("s {step} {loss}").values_in(line)[1] is bool(found)
-
-
-@pytest.mark.parametrize(
-    ("line", "pattern"),
-    [
-        ("global_step: 7 train loss 1.5 learning_rate=0.1 grad_norm 2", "global_step: {step} .* train loss {loss} .* "
-         "learning_rate={lr} .* grad_norm {grad_norm}"),
-        ("iteration 7 took 3 s loss 2", "iteration {step} .* took {time} s .* loss {loss}"),
-        ("iter 7 dt 3 loss 2", "iter {step} .* loss {loss}"),
-        ("step 7 loss 2 step 8 loss 3", "step {step} .* loss {loss}"),
-        ("step 7 1,000 tokens/s", "step {step} .* {tokens_per_second} tokens/s"),
-        ("step 7 | 3 ms | 4 ms", ""),
-        ("loss 2 step 7", "loss {loss} .* step {step}"),
-        ("x" * 1_992 + " step 7 loss 2", ""),
-    ],
-)  # fmt: skip
-def test_the_pattern_of_a_line(line, pattern):
-    assert mapped.suggested(line) == pattern

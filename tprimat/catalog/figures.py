@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from tprimat.catalog import gpus, models
+from tprimat.catalog import gpus, meanings, models
 from tprimat.catalog.gpus import Gpu
 from tprimat.catalog.models import Model
 from tprimat.results.fields import FieldValues
@@ -95,7 +95,6 @@ _WITH_DIGITS = re.compile(r"[\w-]{0,15}\d[\w-]{0,30}")
 _SCALES = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "ms": 1e-3}
 _HEADINGS = {
     "gpu": r"gpu|gpu (key|name|type|model)|system|accelerator|device|hardware|platform",
-    "gpus": r"#?[- ]?gpus|(num(ber)?|no\.?)( of)? gpus|gpu count|world size",
     "model": r"model|model (key|name)",
     "task": r"task|mode",
     "precision": r"precision|dtype|configuration",
@@ -103,20 +102,34 @@ _HEADINGS = {
     "framework": r"framework",
     "version": r"version|release",
     "note": r"notes?|comments?",
-    "sequence_length": r"(max )?seq(uence)? ?(len(gth)?)?|context length|seqlen",
-    "global_batch": r"gbs|global batch( size)?",
-    "tokens_per_second_per_gpu": r"(throughput )?tokens(/s)?/gpu(/s)?",
-    "tokens_per_second": r"(total )?tokens/s",
-    "samples_per_second": r"(samples|sequences)/s",
-    "step_time_s": (
-        r"(avg |mean |average )?(step|iteration) ?time( m?s|"
-        r" \(m?s\))?|time/(step|iteration)|m?s/(step|it)"
-    ),
-    "tflops_per_gpu": r"(model )?tflops?(/s)?(/gpu)?",
-    "mfu_percent": r"mfu( %| percent| \(%\))?",
-    "days": r"(est\.? )?(time|days) to train( (in )?\(?days\)?)?",
+    "sequence_length": r"(max )?seq(uence)?( ?len(gth)?)?",
+    "days": r"(est )?(time|days) to train( (in )?days)?",
 }
-"""Headings of each field, as `_field` writes them."""
+"""Headings of each field, as `meanings.normalized` writes them; those of the others mean what their
+words say.
+"""
+
+_FIELDS = {
+    "num_gpus": "gpus",
+    "sequence_length": "sequence_length",
+    "global_batch_size": "global_batch",
+    "tokens_per_second_per_gpu": "tokens_per_second_per_gpu",
+    "tokens_per_second": "tokens_per_second",
+    "samples_per_second": "samples_per_second",
+    meanings.TIME: "step_time_s",
+    "tflops_per_gpu": "tflops_per_gpu",
+    "mfu_percent": "mfu_percent",
+}
+"""Fields, by the kind of value that a heading means."""
+
+_VAGUE = re.compile(r"tps|wps|.*,.*")
+"""Headings that don't say whose rate it is, or name several."""
+
+_ASIDE = re.compile(r"\b(?:avg|average|mean|model|throughput|training|measured)\b")
+_REST = re.compile(r"[ /%]*(?:(?:per|gpu|device|m?s|sec|seconds|percent)\b[ /%]*)*")
+"""Words that change nothing of what a heading means, and what may stand beside those that mean it:
+of `Change of tokens/s` these are not all.
+"""
 
 _NOTES = {
     rf"{_NUMBER} samples a step of {_NUMBER} tokens": ("samples_per_step", "sample_tokens"),
@@ -196,19 +209,21 @@ def _base(gpu: Gpu) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _field(heading: str) -> str | None:
-    plain = re.sub(r"[*`_\[\]]", " ", heading.lower())
-    for long, short in (
-        (r"\bper\b", "/"),
-        (r"\bsec(onds?)?\b", "s"),
-        (r"\btok\b", "tokens"),
-        (r" */ *", "/"),
-    ):
-        plain = re.sub(long, short, plain)
-    plain = " ".join(plain.split())
+    plain = meanings.normalized(heading)
     for field, pattern in _HEADINGS.items():
         if re.fullmatch(pattern, plain):
             return field
-    return None
+    plain = " ".join(_ASIDE.sub(" ", plain).split())
+    meaning = meanings.meaning_of(plain)
+    if (
+        meaning is None
+        or _VAGUE.fullmatch(plain)
+        or not _REST.fullmatch(meaning.words.sub("", plain, count=1))
+    ):
+        return None
+    if meaning.kind == meanings.TIME and not meanings.is_of_step(plain, None):
+        return None
+    return _FIELDS.get(meaning.kind)
 
 
 def _columns(cells: Sequence[str]) -> dict[int, str]:
@@ -246,9 +261,10 @@ def _value(field: str, cell: str, heading: str) -> Any:
     if match is None:
         return None
     unit = (match[2] or "").lower()
-    if field == "step_time_s" and not unit and re.search(r"\bms\b", heading.lower()):
-        unit = "ms"
-    return _number(match[1]) * _SCALES.get(unit, 1.0)
+    factor = _SCALES.get(unit, 1.0)
+    if field == "step_time_s" and not unit and (stated := meanings.unit_in(heading.strip("*` "))):
+        factor = float(stated.factor)
+    return _number(match[1]) * factor
 
 
 def _figure(
@@ -280,12 +296,13 @@ def _figure(
 def _block(
     rows: Sequence[tuple[int, Sequence[str]]], table: int, context: FieldValues
 ) -> Iterator[Figure]:
-    """Yield the rows of a table, whose first one has the headings; or, if those are GPUs, its
-    columns.
+    """Yield the rows of a table, whose first one has the headings; or, if those are GPUs or stand
+    in the first column, its columns.
     """
     (first, header), *others = rows
     columns = _columns(header)
-    if len(columns) < 2 and sum(bool(_candidates(cell)) for cell in header[1:]) > 1:
+    names_gpus = sum(bool(_candidates(cell)) for cell in header[1:]) > 1
+    if len(columns) < 2 and (names_gpus or len(_columns([cells[0] for _, cells in others])) > 1):
         lines = [line for line, cells in others if _field(cells[0]) in _SPEEDS]
         header, *turned = zip(*(cells for _, cells in rows), strict=False)
         header = ["gpu", *header[1:]]

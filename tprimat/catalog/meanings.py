@@ -78,7 +78,11 @@ MEANINGS = _rows(
         r"|iterations|epochs|batches)\b|\b(?:total|max) (?:num )?updates\b",
         "common",
     ),
-    ("num_gpus", r"\b(?:num|number of|world) ?(?:gpus|devices|size)\b|\bworld ?size\b", "common"),
+    (
+        "num_gpus",
+        r"\b(?:num|number|no)(?: of)? ?(?:gpus|devices)\b|\bworld ?size\b|^gpus$|^gpu count$",
+        "common",
+    ),
     # A word for a mean makes any other label one.
     (
         AVERAGED,
@@ -100,7 +104,8 @@ MEANINGS = _rows(
     ),
     (
         "tokens_per_second",
-        rf"\b{_TOKENS}{_PER}{_SECOND}\b|\btps\b|\bwps\b|\b{_TOKENS}ps\b|\b{_TOKENS} s\b|\btoken throughput\b",
+        rf"\b(?:total )?{_TOKENS}{_PER}{_SECOND}\b|\btps\b|\bwps\b"
+        rf"|\b{_TOKENS}ps\b|\b{_TOKENS} s\b|\btoken throughput\b",
         "common",
     ),
     (
@@ -141,12 +146,17 @@ MEANINGS = _rows(
     ),
     (
         TIME,
-        r"\b(?:batch|step|iter) t$|\b(?:time|dt|took|duration|latency|delta|secs|seconds)(?: ?\(?(?:ms|s|sec|secs|seconds)\)?)?$",
+        r"\b(?:batch|step|iter) t$"
+        r"|\b(?:time|dt|took|duration|latency|delta|secs|seconds)"
+        r"(?: ?\(?(?:ms|s|sec|secs|seconds)\)?)?$",
         "common",
     ),
+    ("loss", r"^train(?:ing)? loss step$", "Lightning"),
     (
         "aux_loss",
-        r"\b[a-z]loss$|\b(?:g|d|generator|discriminator|aux|balance|balancing|z|router|mtp|distill|kl|rl|pg|vf|policy|value|(?<!cross )entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box|dfl|rpn|mask|obj|giou|l1|ctc|att|ins) loss\b|\bloss (?!value|is|train|total)\w+$",
+        r"\b[a-z]loss$|\b(?:g|d|generator|discriminator|aux|balance|balancing|z|router|mtp|distill"
+        r"|kl|rl|pg|vf|policy|value|(?<!cross )entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box"
+        r"|dfl|rpn|mask|obj|giou|l1|ctc|att|ins)(?: \d)? loss\b|\bloss (?!value|is|train|total)\w+$",
         "common",
     ),
     (
@@ -168,7 +178,8 @@ MEANINGS = _rows(
     ),
     (
         "consumed_tokens",
-        rf"\b(?:consumed|total|seen|trained|processed|cumulative|num|n) {_TOKENS}\b|\b{_TOKENS} (?:seen|consumed|processed|so far|total)\b|\b{_TOKENS}$",
+        rf"\b(?:consumed|total|seen|trained|processed|cumulative|num|n) {_TOKENS}\b"
+        rf"|\b{_TOKENS} (?:seen|consumed|processed|so far|total)\b|\b{_TOKENS}$",
         "common",
     ),
     (
@@ -227,11 +238,12 @@ class Unit(NamedTuple):
 
 
 _TIMES = (
-    (r"us|µs|microseconds?", "1e-6"),
-    (r"ms|msecs?|millis|milliseconds?", "1e-3"),
-    (r"s|secs?|seconds?", "1"),
-    (r"m|mins?|minutes?", "60"),
-    (r"h|hrs?|hours?", "3600"),
+    (r"us|µs|(?i:microseconds?)", "1e-6"),
+    (r"(?i:ms|msecs?|millis|milliseconds?)", "1e-3"),
+    (r"s|(?i:secs?|seconds?)", "1"),
+    # An M may be a million.
+    (r"m|(?i:mins?|minutes?)", "60"),
+    (r"h|(?i:hrs?|hours?)", "3600"),
 )
 
 
@@ -258,8 +270,21 @@ def _units() -> tuple[Unit, ...]:
 
 UNITS = _units()
 
-_MULTIPLIERS = {"K": "1e3", "k": "1e3", "M": "1e6", "G": "1e9", "B": "1e9", "T": "1e12"}
-_MULTIPLIER = re.compile(rf"([KkMGBT])(?=\W|{_TOKENS}{_PER}|$)")
+UNIT_OF_TIME = (
+    rf"(?:{_STEP_WORD}{_PER}{_SECOND}"
+    rf"|(?:{'|'.join(words for words, _ in _TIMES[:3])})(?:{_PER}{_STEP_WORD})?)(?![\w/])"
+)
+"""A unit behind a time in a line, as a regular expression: ms, s, s/it, it/s; `0.5 min` may be the
+least of several.
+"""
+
+MULTIPLIERS = {"K": "1e3", "k": "1e3", "M": "1e6", "G": "1e9", "B": "1e9", "T": "1e12"}
+_MULTIPLIER = re.compile(
+    rf"([KkMGBT])(?=\W|{_TOKENS}{_PER}|$)|(?: ?([KkMmG]) ?)(?={_TOKENS}{_PER})"
+)
+_MULTIPLIER_OF_LABEL = re.compile(
+    rf"(?<![a-z])([kmg])[ _]?(?:tps|{_TOKENS})(?:\b|_)[\w/. ]{{0,40}}\W*\Z", re.IGNORECASE
+)
 _BEFORE_UNIT = re.compile(r" ?[\[(]?")
 _SCOPE = re.compile(_OF_DEVICE)
 _UNIT_OF_STEP = re.compile(rf"(us|ms|s|secs?){_PER}{_STEP_WORD}\b", re.IGNORECASE)
@@ -281,8 +306,8 @@ def unit_of(behind: str) -> tuple[Unit | None, str, int]:
     factor = "1"
     begin = 0
     if match := _MULTIPLIER.match(behind):
-        factor = _MULTIPLIERS[match[1]]
-        begin = 1
+        factor = MULTIPLIERS[match[1] or match[2].upper()]
+        begin = match.end()
     before = _BEFORE_UNIT.match(behind, begin)
     at = before.end() if before else begin
     for unit in UNITS:
@@ -343,6 +368,13 @@ def counts_steps(behind: str) -> bool:
 def unit_in(label: str) -> Unit | None:
     """Return the unit of time in a label, as in `elapsed (ms)`, `step_time_s` or `ms/batch`."""
     match = _UNIT_OF_STEP.match(label.strip()) or _UNIT_OF_LABEL.search(label)
-    if match is None:
+    # The least of several times is called step_time_min.
+    if match is None or match[0] == "_min":
         return None
     return next((unit for unit in UNITS if unit.is_time and unit.words.fullmatch(match[1])), None)
+
+
+def multiplier_in(label: str) -> str:
+    """Return the factor of a K, M or G before the tokens of a label, as in `Mtok/s`; else 1."""
+    match = _MULTIPLIER_OF_LABEL.search(label)
+    return MULTIPLIERS[match[1].upper()] if match else "1"

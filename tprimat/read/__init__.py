@@ -20,10 +20,11 @@ from pathlib import PurePath
 from types import ModuleType
 
 from tprimat.errors import UnreadableError
-from tprimat.read import golden, mapped, merge
+from tprimat.read import golden, merge
 from tprimat.read.forms import asking, programs
 from tprimat.read.parsing import nearest, notebook
 from tprimat.read.parsing.feeder import CLOSED_BY, LogFeeder
+from tprimat.read.parsing.mapped_records import columns_by_words
 from tprimat.read.parsing.parsed_log import FileFormat, ParsedLog, Reader
 from tprimat.read.parsing.text import Line, blocks_of, lines
 from tprimat.results.run import Run
@@ -46,6 +47,7 @@ FEWEST_QUOTED = 3
 _RESULT = re.compile('"(?:schema_version|gpu_info|training_config|performance_metrics)":')
 """A field of which the first lines of a result have one."""
 
+_EXAMPLE = "'step {step} .* {time}ms .* loss {loss}'"
 _OTHERS = (
     "pass a training log; tprimat read --help lists formats, --columns and --pattern read others"
 )
@@ -188,9 +190,7 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         hint = "git lfs pull in its repository fetches the file"
     elif notebook.is_notebook(opening):
         why = "is a Jupyter notebook, and no supported training log is in its outputs"
-        pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
-        text = shlex.quote(pattern or "step {step} .* {time}ms .* loss {loss}")
-        hint = f"--pattern reads the lines of its outputs, e.g. tprimat read --pattern {text}"
+        hint = f"--pattern reads the lines of its outputs, e.g. tprimat read --pattern {_EXAMPLE}"
     elif feeder.opening[0] in CLOSED_BY and not feeder.document:
         why = f"{without}: it begins like JSON and is cut off"
         hint = "copy the whole file"
@@ -206,13 +206,10 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
         why = f"{without}: it is a binary file, such as an image"
         hint = "pass the text that the training printed"
     else:
-        why = f"{without}{nearest.described(feeder.step_like, _examples())}"
+        why = f"{without}{nearest.described(feeder.step_like)}"
         hint = _OTHERS
-        pattern = feeder.step_like and mapped.suggested(feeder.step_like.text)
-        if nearest.is_table(feeder.opening):
-            hint = "tprimat read --columns step=COLUMN,time=COLUMN reads any table"
-        elif pattern:
-            hint = f"if these lines are steps, add --pattern {shlex.quote(pattern)} to tprimat read"
+        if columns := nearest.columns_in(feeder.opening):
+            hint = f"tprimat read --columns {columns_by_words(columns)} reads this table"
     return UnreadableError(name, why, heading="not-a-training-log", hint=hint)
 
 

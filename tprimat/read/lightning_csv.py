@@ -10,6 +10,7 @@ import io
 import itertools
 from collections.abc import Iterator
 
+from tprimat.catalog.exact_names import names_of
 from tprimat.notes import Note
 from tprimat.read.parsing.options import state_hparams
 from tprimat.read.parsing.parsed_log import (
@@ -26,24 +27,10 @@ from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.values import first_of, number, whole
 from tprimat.results.account import Timing
 
-COLUMNS = {
-    "loss": (
-        "train_loss_step", "train/loss_step", "loss_step", "reduced_train_loss", "train_loss", "train/loss", "loss",
-        "training_loss", "train_loss/step", "train/train_loss",
-    ),
-    "grad_norm": ("grad_norm", "train/grad_norm", "grad_2.0_norm_total", "gradient_norm"),
-    "seconds": ("train_step_timing in s", "step_time", "train/step_time"),
-    "epoch": ("epoch",),
-    "perplexity": ("train_perplexity_step", "train_perplexity", "perplexity"),
-    "iteration_seconds": ("iter_time",),
-    "total_tokens": ("total_tokens",),
-    "tokens_per_second_per_gpu": ("throughput/device/tokens_per_sec", "device/items_per_sec"),
-    "tokens_per_second": ("throughput/tokens_per_sec",),
-    "samples_per_second": ("throughput/samples_per_sec",),
-}  # fmt: skip
+COLUMNS = names_of("Lightning")
 """What Lightning's loggers call a value; the first that is there counts."""
 
-_RATES = ("learning_rate", "lr", "train/lr", "train/learning_rate")
+_RATES = names_of("W&B and MLflow")["learning_rate"]
 
 TIMING = Timing(
     clock="what the training's own code measured",

@@ -18,7 +18,7 @@ from tprimat.read.parsing.mapped_records import VALUES, MappedRecords, complete
 from tprimat.read.parsing.nearest import LFS_POINTER
 from tprimat.read.parsing.notebook import printed_text
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile, ParsedLog, each_of
-from tprimat.read.parsing.printed import DURATIONS, NUMBER, pattern_of, unit_beside
+from tprimat.read.parsing.printed import DURATIONS, SCALE, pattern_of, unit_beside
 from tprimat.read.parsing.records import LogContext, LoggedTraining
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
@@ -45,7 +45,6 @@ LONGEST = 2_000
 _DIGITS = re.compile(r"\d+")
 _FIELD = re.compile(r"\{([^{}]*)\}")
 _GAP = re.compile(r"(?:\\s\+)?\\\.\\\*(?:\\s\+)?")
-_SCALE = re.compile(r"\A[kKMGB](?![A-Za-z])")
 
 
 class LinePattern(dict[str, str]):
@@ -73,7 +72,7 @@ class LinePattern(dict[str, str]):
             self.units[name] = unit_beside(name, between, behind)
             expression += _before_number(between) + pattern_of(name)
             # The K of {tokens_per_second}K belongs to the number.
-            between = behind if name == "step" else _SCALE.sub("", behind)
+            between = behind if name == "step" else SCALE.sub("", behind)
             if name in DURATIONS and between[:2].lower() == "ms":
                 expression += r"\s*"
         expression += _literal(between)
@@ -116,40 +115,6 @@ def _before_number(text: str) -> str:
     if bare.endswith(tuple("[(<:=|/,#")):
         return _literal(bare) + r"\s*"
     return _literal(text)
-
-
-_RATE = r"tok(?:en)?s?(?:/s(?:ec)?|[ _]per[ _]sec(?:ond)?)\b(?![/_]|[ ]per\b)"
-_LABELS = re.compile(
-    r"\b(?:(?P<step>(?:global[ _])?(?:step|iter(?:ation)?))|(?P<loss>(?:train["
-    r" _])?loss)|(?P<lr>lr|learning[ _]rate)"
-    r"|(?P<grad_norm>grad[ _]norm)|(?P<time>(?:(?:step|iter(?:ation)?)[ _])?time|dt|took)"
-    rf"|(?P<tokens_per_second>{_RATE}))(?P<gap> ?[:=]? ?)"
-    rf"({NUMBER})(?!\.?\d)(?P<unit> ?(?:ms|s)\b)?|(?<![\w.,])({NUMBER})(?!\.?\d)(?P<rate> ?{_RATE})"
-    rf"|(?:(?<=[\d|,;)\]] )|(?<=\dms ))({NUMBER})(?!\.?\d)(?P<bare> ?(?:ms|m?s/(?:step|it(?:er)?))\b(?!/))",
-    re.IGNORECASE,
-)
-
-
-def suggested(text: str) -> str:
-    """Return a pattern for lines such as this one; empty if no step and other value is found in
-    it.
-    """
-    pieces = dict[str, str]()
-    matches = [*_LABELS.finditer(text[:LONGEST])]
-    times = [match for match in matches if match["time"] or match["bare"]]
-    for match in matches:
-        names = ("step", "loss", "lr", "grad_norm", "time")
-        if match["bare"]:
-            value = "time"
-        else:
-            value = next((name for name in names if match[name]), "tokens_per_second")
-        # A time without a label is the step's if no other one may be.
-        if value != "time" or match["unit"] or (match["bare"] and times == [match]):
-            unit = match["unit"] or match["bare"] if value == "time" else match["rate"] or ""
-            pieces.setdefault(value, f"{match[value] or ''}{match['gap'] or ''}{{{value}}}{unit}")
-    if "step" in pieces and len(pieces) > 1:
-        return " .* ".join(pieces.values())
-    return ""
 
 
 def columns(text: str) -> ColumnNames:

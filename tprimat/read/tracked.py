@@ -8,58 +8,39 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from tprimat.catalog.exact_names import EVENTS, names_of
 from tprimat.notes import Note
-from tprimat.read.lightning_csv import COLUMNS as LIGHTNING
+from tprimat.read.parsing.mapped_records import columns_by_words
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import LoggedTraining, Record, set_times
 from tprimat.read.parsing.remarks import no_step_times
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.sequencer import RecordSequencer
 from tprimat.read.parsing.values import first_of, whole
-from tprimat.read.tensorboard.reader import LAYOUTS
 from tprimat.results.account import Timing
+from tprimat.text import plain
 
-_OWN: Mapping[str, tuple[str, ...]] = {
-    **LIGHTNING,
-    "loss": (*LIGHTNING["loss"], "train/lm_loss"),
-    "learning_rate": ("train/learning_rate", "learning_rate", "lr", "train/lr", "actor/lr"),
-    "grad_norm": (*LIGHTNING["grad_norm"], "actor/grad_norm"),
-    "seconds": (*LIGHTNING["seconds"], "train/step_time_s"),
-    "tokens_per_second_per_gpu": (*LIGHTNING["tokens_per_second_per_gpu"], "perf/throughput", "tps_per_gpu"),
-    "tokens_per_second": (*LIGHTNING["tokens_per_second"], "train/tokens_per_second", "tokens_per_second", "tps"),
-    "policy_loss": ("actor/pg_loss", "actor/loss"),
-}  # fmt: skip
-_SHARED = ("loss", "learning_rate", "grad_norm", "seconds", "tokens_per_second_per_gpu")
-NAMES: Mapping[str, tuple[str, ...]] = {
-    field: (
-        *names,
-        *(tag for layout in LAYOUTS for tag in layout.tags.get(field, ()) if field in _SHARED),
-    )
-    for field, names in _OWN.items()
-}
+_EVERY = names_of("Lightning", "W&B and MLflow", *EVENTS)
+NAMES = {kind: _EVERY[kind] for kind in names_of("Lightning", "W&B and MLflow")}
 """What people and frameworks call a value; the first that is there counts."""
 
-STEPS = (
-    "train/global_step",
-    "trainer/global_step",
-    "global_step",
-    "training/global_step",
-    "Step",
-    "_step",
-)
+STEPS = names_of("steps of trackers")["step"]
 """What counts steps; the first that is there in any row of a training counts."""
 
 _COUNTER = "_step"
-ELAPSED, WALL_TIME = "_runtime", "_timestamp"
+(ELAPSED,), (WALL_TIME,) = names_of("clocks of trackers").values()
 """When a row was logged: s since the start of the run, or since 1970."""
 
-_SUMMARIES = ("train/train_runtime", "train_runtime")
+_SUMMARIES = names_of("whole trainings")["train_runtime_seconds"]
 """A row with one of these is the summary that Hugging Face's Trainer logs at the end."""
 
 READ = frozenset(
     (*STEPS, ELAPSED, WALL_TIME, *_SUMMARIES, *(name for names in NAMES.values() for name in names))
 )
 """All that is read of a row."""
+
+MOST_NAMES = 12
+"""Names of metrics that an error lists."""
 
 Row = Mapping[str, object]
 
@@ -134,6 +115,18 @@ def trainings_of(rows: Iterable[tuple[int, Row]]) -> list[LoggedTraining]:
     for training in trainings:
         _set_times(training, clock)
     return trainings
+
+
+def with_columns(error: ValueError, rows: Iterable[tuple[int, Row]]) -> ValueError:
+    """Return the error of a history, with the columns that --columns can read instead, if it has
+    more than the counter.
+    """
+    names = list(dict.fromkeys(name for _, row in rows for name in row))
+    if len(names) < 2:
+        return error
+    shown = plain(", ".join(names[:MOST_NAMES])) + (", …" if len(names) > MOST_NAMES else "")
+    named = columns_by_words(names)
+    return ValueError(f"{error}; --columns {named} reads its columns: {shown}")
 
 
 def _set_times(training: LoggedTraining, clock: str) -> None:

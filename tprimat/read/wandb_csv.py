@@ -48,10 +48,12 @@ def _rows(part: InputFile) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _history(part: InputFile, _beside: object) -> list[ParsedLog]:
-    return [
-        tracked.parsed(training, "wandb", "CSV export")
-        for training in tracked.trainings_of(_rows(part))
-    ]
+    rows = list(_rows(part))
+    try:
+        trainings = tracked.trainings_of(rows)
+    except ValueError as error:
+        raise tracked.with_columns(error, rows) from error
+    return [tracked.parsed(training, "wandb", "CSV export") for training in trainings]
 
 
 def _chart(part: InputFile, _beside: object) -> list[ParsedLog]:

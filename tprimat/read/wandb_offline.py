@@ -32,7 +32,6 @@ from tprimat.read.parsing.text import utc
 from tprimat.read.parsing.values import LoggedValues, json_object, state
 from tprimat.results.fields import FieldValues
 from tprimat.results.outcome import Cause
-from tprimat.text import plain
 
 _MAGIC = b":W&B"
 _FILE_HEADER, _BLOCK = 7, 1 << 15
@@ -186,22 +185,13 @@ def history(stream: BinaryIO) -> list[tuple[int, dict[str, object]]]:
     return [(number, row) for number, (_, row) in enumerate(rows, 1)]
 
 
-MOST_NAMES = 12
-"""Names of metrics that an error lists."""
-
-
 def _read(part: InputFile, beside: Beside) -> list[ParsedLog]:
     run = _Contents(part.stream, tracked.READ)
     metadata = json_object(beside.get(_METADATA, b"").decode("utf-8", "replace")) or {}
     try:
         trainings = tracked.trainings_of(run.rows)
     except ValueError as error:
-        names = dict.fromkeys(name for _, row in history(part.stream) for name in row)
-        if len(names) < 2:
-            raise
-        shown = plain(", ".join([*names][:MOST_NAMES]))
-        more = ", …" if len(names) > MOST_NAMES else ""
-        raise ValueError(f"{error}; --columns reads its columns: {shown}{more}") from error
+        raise tracked.with_columns(error, history(part.stream)) from error
     known: FieldValues = {"timestamp": utc(run.started), "ended": run.exit_code == 0 or None}
     if run.exit_code:
         known["cause"] = Cause("failed", f"the run ended with exit code {run.exit_code}")

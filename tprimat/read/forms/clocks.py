@@ -277,6 +277,30 @@ def _scaled(times: Series, factor: float) -> list[float | None]:
     return [seconds * factor if seconds is not None else None for seconds in times]
 
 
+FITS = 0.2
+"""Share by which times that fit a clock differ from it at most: 0.1 s steps with evaluations between
+them may take 0.12 s.
+"""
+
+
+def fitting(records: Sequence[Record], codes: Sequence[str]) -> str:
+    """Return the code of the first reading of the times of steps, in the order of _readings(), that
+    fits a clock of the records; empty if none does.
+
+    Of steps 0, 10, 20 with 25 s each, 25 s apart, these are the times of ten steps; of 25, 50 and
+    75 s, 25 s apart, the times since the start.
+    """
+    printed = [record.seconds for record in records]
+    strides = _strides(records)
+    for clock in _differences(records, strides, ()):
+        if not clock.is_clear() or None in printed:
+            continue
+        for code, seconds in zip(codes, _readings(printed, strides, has_unit=False), strict=False):
+            if _known(seconds) >= len(records) - 1 and abs(clock.quotient(seconds)[0] - 1) <= FITS:
+                return code
+    return ""
+
+
 def _growing(printed: Series, strides: Sequence[int]) -> Series | None:
     """Return differences of printed times that count from the start: they only rise, and evenly;
     None for others.

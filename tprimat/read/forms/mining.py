@@ -44,8 +44,8 @@ MOST_ROWS = 10_000
 """Lines that are kept while the form is looked for."""
 
 OF_TRAINING = frozenset((
-    "loss", meanings.MEAN_LOSS, "learning_rate", "grad_norm", "aux_loss", meanings.TIME, meanings.MEAN_TIME, meanings.INTERVAL,
-    meanings.STEP_RATE,
+    "loss", meanings.MEAN_LOSS, "aux_loss", "learning_rate", "grad_norm",
+    meanings.TIME, meanings.MEAN_TIME, meanings.INTERVAL, meanings.STEP_RATE,
     "tokens_per_second", "tokens_per_second_per_gpu", "samples_per_second", "samples_per_second_per_gpu",
     "tflops_per_gpu", "mfu_percent",
 ))  # fmt: skip

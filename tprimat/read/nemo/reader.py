@@ -23,6 +23,7 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 
+from tprimat.catalog.exact_names import names_of
 from tprimat.read.nemo import setup
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.run_builder import RunBuilder, timer
@@ -34,25 +35,8 @@ _LINE = re.compile(r"Training epoch (\d{1,9}), iteration (\d{1,12})(?:/(\d{1,12}
 _BAR = re.compile(r"\bEpoch (\d{1,9}): .{0,300}?(\d{1,12})/(\d{1,12}|\?) \[")
 _PAIR = re.compile(r"(?<=[\[,])\s*([A-Za-z][\w ()/]{1,60}?)=([^,\]]{1,40})(?=[,\]])")
 
-NAMES = {
-    "lr": "learning_rate",
-    "learning_rate": "learning_rate",
-    "reduced_train_loss": "loss",
-    "train_loss": "loss",
-    "loss": "loss",
-    "grad_norm": "grad_norm",
-    "train_step_timing in s": "seconds",
-    "train_step_timing": "seconds",
-    "tflops_per_gpu": "tflops_per_gpu",
-    "tokens_per_sec_per_gpu": "tokens_per_second_per_gpu",
-    "consumed_samples": "consumed_samples",
-    "max_memory_reserved": "memory_reserved_bytes",
-    "max_memory_allocated": "memory_allocated_bytes",
-    # Until June 2025 NeMo called the same two so.
-    "peak_memory_usage": "memory_reserved_bytes",
-    "memory_allocated": "memory_allocated_bytes",
-    **dict.fromkeys(("global_batch_size", "global_step", "v_num"), ""),
-}
+NAMES = {name.lower(): kind for kind, names in names_of("NeMo").items() for name in names}
+NAMES |= dict.fromkeys(("global_batch_size", "global_step", "v_num"), "")
 """Quantities, lower case, and their names here, with the unit; the first of a kind counts."""
 
 REGULAR = 0.8

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Collection, Mapping, Sequence
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from tprimat.catalog import meanings
 from tprimat.notes import Note
+from tprimat.read.forms.clocks import fitting
 from tprimat.read.parsing.events import STAMPED_WITHIN
 from tprimat.read.parsing.grouping import number_ranks, optimizer_steps, set_interval_times
 from tprimat.read.parsing.printed import PER_SECOND, PERCENT, RATES, Printed, printed
@@ -17,10 +19,10 @@ from tprimat.read.parsing.records import (
     set_windows,
 )
 from tprimat.read.parsing.sequencer import RecordSequencer
-from tprimat.read.parsing.stamps import GROUP
 from tprimat.read.parsing.step_lines import LEAST_DIGITS
 from tprimat.read.parsing.text import Line, first_stamp
 from tprimat.read.parsing.values import count, state, times, whole, whole_ratio
+from tprimat.text import plain
 
 VALUES = {
     "step": "",
@@ -45,6 +47,26 @@ VALUES = {
 of a step, `interval` that of all steps since the record before, `elapsed` that since the start, in
 s.
 """
+
+
+BY_KIND = {kind: value for value, kind in reversed(VALUES.items()) if kind}
+BY_KIND |= {meanings.STEP: "step", "global_batch_size": "batch"}
+"""What --columns and --pattern call a kind of value in the table of meanings."""
+
+
+def columns_by_words(names: Iterable[str]) -> str:
+    """Return what --columns maps of columns with these names, as their words say: the first one of
+    each kind. Without a step and another value it is one to fill in.
+    """
+    columns = dict[str, str]()
+    for name in names:
+        meaning = meanings.meaning_of(name)
+        value = BY_KIND.get(meaning.kind) if meaning else None
+        if value and not {",", "="} & {*name}:
+            columns.setdefault(value, name)
+    if "step" not in columns or len(columns) == 1:
+        return "step=COLUMN,time=COLUMN"
+    return shlex.quote(plain(",".join(f"{value}={name}" for value, name in columns.items())))
 
 
 class MappedRecords:
@@ -204,42 +226,6 @@ MILLISECONDS = "times-fit-milliseconds"
 INTERVAL, ELAPSED = "times-fit-interval", "times-fit-elapsed"
 """Codes of notes that the printed times agree with the clock if they are read otherwise."""
 
-FITS = 0.2
-"""Share by which printed times, read otherwise, may differ from the clock: 0.1 s steps with
-evaluations between them may take 0.12 s.
-"""
-
-
-def otherwise(records: Sequence[Record]) -> str:
-    """Return the code of a note if the printed times would agree with the time stamps, or the time
-    since the start, as milliseconds, as the time of all steps since the record before, or as that
-    since the start; else nothing.
-
-    Of steps 0, 10, 20 with 25 s each, 25 s apart, these are the times of ten steps; of 25, 50 and
-    75 s, 25 s apart, the times since the start.
-    """
-    resolution = 1.0
-    clock = []
-    for record in records:
-        clock.append(record.native.get("elapsed_seconds"))
-        if record.stamp is not None:
-            clock[-1] = record.stamp.seconds
-            resolution = record.stamp.resolution
-    if len(records) < 2 or clock[0] is None or clock[-1] is None:
-        return ""
-    total = sum((record.seconds or 0.0) * (record.window or 1) for record in records[1:])
-    passed = clock[-1] - clock[0]
-    if passed < GROUP * resolution or any(record.seconds is None for record in records):
-        return ""
-    apart = statistics.mode(record.window or 1 for record in records[1:])
-    for factor, code in ((1000, MILLISECONDS), (apart, INTERVAL)):
-        if factor > 1 and abs(total / factor / passed - 1) <= FITS:
-            return code
-    seconds = [record.seconds or 0.0 for record in records]
-    if abs((seconds[-1] - seconds[0]) / passed - 1) <= FITS and seconds == sorted(seconds):
-        return ELAPSED
-    return ""
-
 
 def complete(training: LoggedTraining, found: MappedRecords) -> None:
     """Set the times and sizes of a training that follow from its values, and note what is known of
@@ -251,5 +237,5 @@ def complete(training: LoggedTraining, found: MappedRecords) -> None:
     _set_derived(records)
     if "step" not in found.units:
         training.warnings.append(Note("records-numbered", {"count": len(records)}))
-    if code := otherwise(records):
+    if code := fitting(records, ("", INTERVAL, ELAPSED, MILLISECONDS)):
         training.warnings.append(Note(code))

@@ -1,25 +1,16 @@
-"""The first line of an unknown log that looks like a step, and the log formats whose lines resemble
-it.
-"""
+"""The first line of an unknown log that looks like a step."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.parsed_log import columns_of
 from tprimat.read.parsing.text import Line
-from tprimat.read.parsing.values import json_object, number
+from tprimat.read.parsing.values import flat, json_object, number
 from tprimat.redaction import redacted_start
 from tprimat.text import plain
-
-MOST = 3
-"""Formats that are named."""
-
-NEAR = 0.5
-"""Share of a line's words that a format has at least that is named."""
 
 LFS_POINTER = "version https://git-lfs"
 """What the text begins with that Git keeps of a file in Git LFS."""
@@ -50,51 +41,27 @@ def looks_like_a_step(line: Line) -> bool:
     )
 
 
-def formats(text: str, examples: Mapping[str, str]) -> list[str]:
-    """Return the names whose examples share most of a line's words, NEAR of them at least, the
-    nearest first.
-
-    A word that many formats have counts less. `examples` are texts with lines of each log format;
-    of those only lines with a number count.
-    """
-    known = {}
-    for name, example in examples.items():
-        known[name] = set(_words(line for line in example.splitlines() if _NUMBER.search(line)))
-    often = Counter(word for words in known.values() for word in words)
-    line = set(_words(text[:_LONGEST].splitlines()))
-    shared = {}
-    for name, words in known.items():
-        if len(line & words) >= NEAR * max(len(line), 1):
-            shared[name] = line & words
-    weights = {name: sum(1 / often[word] for word in words) for name, words in shared.items()}
-    return sorted(weights, key=lambda name: -weights[name])[:MOST]
-
-
-def is_table(lines: Sequence[str]) -> bool:
-    """Return whether a file that begins with these lines is a table that --columns can read.
+def columns_in(lines: Sequence[str]) -> Sequence[str]:
+    """Return the columns of a table that --columns can read and that begins with these lines; none
+    if it is none.
 
     They are JSON objects with two numbers, or a header and a row of as many cells, of which two are
     numbers.
     """
-    if found := [json_object(line) for line in lines if line.startswith("{")]:
-        return any(
-            each and sum(type(value) in (int, float) for value in each.values()) > 1
-            for each in found
-        )
+    if any(line.startswith("{") for line in lines):
+        for each in map(json_object, lines):
+            if each and sum(type(value) in (int, float) for value in each.values()) > 1:
+                return [name for name, _ in flat(each)]
+        return ()
     names = columns_of("\n".join(lines).encode())
     cells = columns_of("\n".join(lines[1:]).encode())
-    return len(names) == len(cells) and sum(number(cell) is not None for cell in cells) > 1
+    is_table = len(names) == len(cells) and sum(number(cell) is not None for cell in cells) > 1
+    return names if is_table else ()
 
 
-def described(line: Line | None, examples: Mapping[str, str]) -> str:
+def described(line: Line | None) -> str:
     """Return what to say of an unknown log; nothing if no line looked like a step."""
     if line is None:
         return ""
-    names = formats(line.text, examples)
-    nearest = f"; the nearest formats are {', '.join(names)}" if names else ""
     shown = plain(redacted_start(line.text.strip(), _LONGEST), 100)
-    return f"; line {line.number} looks like a step, “{shown}”{nearest}"
-
-
-def _words(lines: Iterable[str]) -> Iterable[str]:
-    return (word.lower() for line in lines for word in _WORD.findall(line))
+    return f"; line {line.number} looks like a step, “{shown}”"

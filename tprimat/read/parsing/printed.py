@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from tprimat.catalog import meanings
+from tprimat.read.forms.fields import seconds_of
 from tprimat.read.parsing.values import digits, duration, number, times
 
 NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?|nan|inf)"
@@ -19,37 +21,17 @@ RATES = ("tokens_per_second", "tokens_per_second_per_gpu")
 _WITH_WORDS = ("_second", "_gpu", "tokens", "batch")
 """How values end behind which a cell may have words: 9.5 it/s, 410 TFLOP/s, 32 samples."""
 
-_SCALES = {"k": "1e3", "m": "1e6", "g": "1e9", "b": "1e9"}
-_SCALE = r"(?-i:[kKMGB])"
-_PER = r"(?:it|iter(?:ation)?s?|steps?|batch(?:es)?)"
-_UNITS = {
-    "rate": (PER_SECOND, rf"{_PER}(?:/| ?per )s(?:ec(?:ond)?)?"),
-    "milliseconds": ("1e-3", rf"m(?:s|secs?|illi\w*)(?:/{_PER})?"),
-    "seconds": ("1", rf"s(?:ec(?:ond)?s?)?(?:/{_PER})?"),
-    "minutes": ("60", r"min(?:ute)?s?"),
-    "hours": ("3600", r"h(?:(?:ou)?rs?)?"),
-}
-_ANY = "|".join(f"(?P<{name}>{pattern})" for name, (_, pattern) in _UNITS.items())
-_BEHIND = re.compile(rf"\s*(?:{_ANY})(?!\w)", re.IGNORECASE)
-_IN_BRACKETS = re.compile(rf"[(\[] ?(?:{_ANY})\W*\Z", re.IGNORECASE)
-# A column step_time_min has the shortest times.
-_IN_NAME = re.compile(
-    r"_(?:(?P<milliseconds>ms|msecs?|milliseconds?)|(?P<seconds>s|secs?|seconds?)"
-    r"|(?P<minutes>minutes)|(?P<hours>hours))\W*\Z",
-    re.IGNORECASE,
-)
-_TOKENS_BEHIND = re.compile(r"\s?(?P<scale>[kmg])\s?tok", re.IGNORECASE)
-_TOKENS_BEFORE = re.compile(
-    r"(?<![a-z])(?P<scale>[kmg])[ _]?(?:tps|tok(?:en)?s?)(?:\b|_)[\w/. ]{0,40}\W*\Z", re.IGNORECASE
+_SCALE = f"(?-i:[{''.join(meanings.MULTIPLIERS)}])"
+SCALE = re.compile(rf"\A{_SCALE}(?![A-Za-z])")
+"""The K of 55.7K, which belongs to the number."""
+
+_UNIT_BEFORE = re.compile(
+    r"(?:[(\[] ?(?P<unit>[^()\[\]]{1,20})|(?P<name>\b\w{1,60}_[^\W_]{1,20}))\W*\Z"
 )
 _PERCENT_BEFORE = re.compile(r"(?:%|percent)\W*\Z", re.IGNORECASE)
 
-_CLOCK = r"(?:(?P<days>\d{1,5}) days?, )?(?:(?P<hours>\d{1,5}):)?(?P<minutes>\d{1,2}):(?P<seconds>\d\d(?:\.\d{1,9})?)"
-_TIME_OF = re.compile(_CLOCK)
-_FIGURE = re.compile(
-    rf"(?P<figure>{NUMBER})(?:\s?(?P<scale>{_SCALE})(?![a-z]))?(?P<unit>\s{{0,4}}\S.{{0,40}})?",
-    re.IGNORECASE,
-)
+_CLOCK = r"(?:\d{1,5} days?, )?(?:\d{1,5}:)?\d{1,2}:\d\d(?:\.\d{1,9})?"
+_FIGURE = re.compile(rf"(?P<figure>{NUMBER})(?P<behind>\s{{0,4}}\S.{{0,41}})?", re.IGNORECASE)
 
 
 class Printed(NamedTuple):
@@ -78,13 +60,11 @@ def pattern_of(value: str) -> str:
         return rf"({NUMBER}(?!\.?\d))"
     # 01:12 is no 1.
     figure = rf"{NUMBER}(?!\.?\d|:\d\d)(?:{_SCALE}(?![a-z]))?"
-    # “0.5 min” may be the least of several times.
-    unit = "|".join(_UNITS[name][1] for name in ("rate", "milliseconds", "seconds"))
+    unit = rf"(?:\s?{meanings.UNIT_OF_TIME})?"
     if value == "elapsed":
-        clock = re.sub(r"\(\?P<\w+>", "(?:", _CLOCK)
-        return rf"({clock}(?![:\d])|{figure}(?:\s?(?:{unit})(?![\w/]))?)"
+        return rf"({_CLOCK}(?![:\d])|{figure}{unit})"
     if value in DURATIONS:
-        return rf"({figure}(?:\s?(?:{unit})(?![\w/]))?)"
+        return f"({figure}{unit})"
     if value in RATES:
         return rf"({figure}(?:\s?{_SCALE}\s?(?=tok))?)"
     return rf"({figure}\s?%|{figure})" if value == "mfu" else f"({figure})"
@@ -95,14 +75,16 @@ def unit_beside(value: str, before: str, behind: str = "") -> str:
     before it; empty for none.
     """
     if value in DURATIONS or value == "time_ms":
-        match = _BEHIND.match(behind)
-        if match is None and value == "time_ms":
-            return "1e-3"
-        match = match or _IN_BRACKETS.search(before) or _IN_NAME.search(before)
-        return _UNITS[match.lastgroup or ""][0] if match else ""
+        if (found := _unit_of_time(behind.lstrip())) or value == "time_ms":
+            return found or "1e-3"
+        label = _UNIT_BEFORE.search(before)
+        in_name = meanings.unit_in(label["name"] or "") if label else None
+        return in_name.factor if in_name else _unit_of_time((label and label["unit"]) or "")
     if value in RATES:
-        match = _TOKENS_BEHIND.match(behind) or _TOKENS_BEFORE.search(before)
-        return _SCALES[match["scale"].lower()] if match else ""
+        unit, factor, _ = meanings.unit_of(behind)
+        if unit is None or unit.kind not in RATES:
+            factor = meanings.multiplier_in(before)
+        return factor if factor != "1" else ""
     if value == "mfu" and (behind.lstrip().startswith("%") or _PERCENT_BEFORE.search(before)):
         return PERCENT
     return ""
@@ -124,25 +106,29 @@ def printed(value: str, cell: object) -> Printed | None:
     match = _FIGURE.fullmatch(text)
     if match is None:
         return None
-    behind = match["unit"] or ""
-    unit = unit_beside(value, "", behind)
+    behind = (match["behind"] or "").lstrip()
+    _, factor, _ = meanings.unit_of(behind)
+    unit = _unit_of_time(behind) if value in DURATIONS or value == "time_ms" else ""
     # A time with an unknown unit is none; of another value only words that name it may follow.
-    if behind and not unit and (value in DURATIONS or not value.endswith(_WITH_WORDS)):
+    is_bare = behind in meanings.MULTIPLIERS or not behind
+    if not is_bare and not unit and not value.endswith(_WITH_WORDS):
         return None
     figure = number(match["figure"]) or 0.0
-    shown = digits(match["figure"])
-    scale = match["scale"]
-    if scale is None:
-        return Printed(figure, unit, shown)
-    # Of a column ktok/s with 1.2M in a cell the cell counts.
-    unit = "1" if value in RATES else unit
-    return Printed(times(figure, _SCALES[scale.lower()]), unit, shown, is_rounded=True)
+    if factor != "1":
+        # Of a column ktok/s with 1.2M in a cell the cell counts.
+        figure = times(figure, factor)
+        unit = "1" if value in RATES else unit
+    return Printed(figure, unit, digits(match["figure"]), is_rounded=factor != "1")
+
+
+def _unit_of_time(behind: str) -> str:
+    """Return the unit of a time that a text begins with; empty for none."""
+    unit, _, _ = meanings.unit_of(behind)
+    if unit is None or not (unit.is_time or unit.kind in (meanings.TIME, meanings.STEP_RATE)):
+        return ""
+    return unit.factor if unit.kind != meanings.STEP_RATE else PER_SECOND
 
 
 def _elapsed(text: str) -> float | None:
     """Return a time since the start in s, from 2:03:04, 03:04 or 1h 9m 40s; None for else."""
-    match = _TIME_OF.fullmatch(text)
-    if match is None:
-        return duration(text)
-    parts = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
-    return sum(float(match[name] or 0) * factor for name, factor in parts)
+    return seconds_of(text) if re.fullmatch(_CLOCK, text) else duration(text)

@@ -11,8 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from tprimat.catalog.exact_names import names_of
 from tprimat.notes import Note, NoteValue
-from tprimat.read import lightning_csv, maxtext
+from tprimat.read import maxtext
 from tprimat.read.megatron import setup as megatron_setup
 from tprimat.read.megatron import times as megatron_times
 from tprimat.read.megatron.line import Kind
@@ -37,8 +38,7 @@ class Layout:
 
     Attributes:
         mark: tags of which only it writes one.
-        tags: by the field of a record, or the name in native_metrics; the first that is there
-            counts.
+        tags: of each value of a record; the first that is there counts.
         shift: 1 if steps count from 0.
         untimed: why there may be no step times.
     """
@@ -54,19 +54,7 @@ class Layout:
 _MEGATRON = Layout(
     "megatron",
     ("lm loss", "lm loss vs samples"),
-    {
-        "loss": ("lm loss",),
-        "learning_rate": ("learning-rate",),
-        "grad_norm": ("grad-norm",),
-        "seconds": ("iteration-time",),
-        "tflops_per_gpu": ("throughput", "throughput/tflops/device"),
-        "tokens_per_second_per_gpu": ("throughput/tokens/device",),
-        "loss_scale": ("loss-scale",),
-        "batch_size": ("batch-size",),
-        "memory_reserved_bytes": ("mem-reserved-bytes",),
-        "memory_allocated_bytes": ("mem-allocated-bytes",),
-        "memory_max_allocated_bytes": ("mem-max-allocated-bytes",),
-    },
+    names_of("Megatron"),
     timing=MEGATRON_TIMING.but(
         over_ranks="all ranks meet at the timer's barrier; the last rank writes"
     ),
@@ -75,18 +63,7 @@ _MEGATRON = Layout(
 _NEMO = Layout(
     "nemo",
     ("train_step_timing in s", "reduced_train_loss"),
-    {
-        "loss": ("reduced_train_loss", "train_loss"),
-        "learning_rate": ("lr",),
-        "grad_norm": ("grad_norm", "gradient_norm"),
-        "seconds": ("train_step_timing in s",),
-        "tflops_per_gpu": ("TFLOPS_per_GPU",),
-        "tokens_per_second_per_gpu": ("tokens_per_sec_per_gpu",),
-        "batch_size": ("global_batch_size",),
-        "consumed_samples": ("consumed_samples",),
-        "memory_allocated_bytes": ("max_memory_allocated", "memory_allocated"),
-        "memory_reserved_bytes": ("max_memory_reserved", "peak_memory_usage"),
-    },
+    names_of("NeMo"),
     shift=1,
     timing=timer(
         clock="host clock of NeMo's timing callback, without a device synchronize by default",
@@ -99,17 +76,7 @@ _NEMO = Layout(
 _TORCHTITAN = Layout(
     "torchtitan",
     ("throughput(tps)", "loss_metrics/global_avg_loss", "time_metrics/end_to_end(s)"),
-    {
-        "loss": ("loss_metrics/global_avg_loss",),
-        "grad_norm": ("grad_norm",),
-        "learning_rate": ("lr",),
-        "seconds": ("time_metrics/end_to_end(s)",),
-        "tokens_per_second_per_gpu": ("throughput(tps)", "wps"),
-        "tflops_per_gpu": ("tflops",),
-        "mfu_percent": ("mfu(%)",),
-        "memory_max_reserved_gib": ("memory/max_reserved(GiB)",),
-        "memory_max_active_gib": ("memory/max_active(GiB)",),
-    },
+    names_of("torchtitan"),
     timing=timer(
         clock="host clock of torchtitan's metrics processor",
         covers=(
@@ -122,39 +89,18 @@ _TORCHTITAN = Layout(
 _TRANSFORMERS = Layout(
     "hf_trainer",
     ("train/loss", "train/learning_rate", "train/train_runtime"),
-    {
-        "loss": ("train/loss",),
-        "learning_rate": ("train/learning_rate",),
-        "grad_norm": ("train/grad_norm",),
-        "epoch": ("train/epoch",),
-    },
+    names_of("Transformers"),
 )
 _MAXTEXT = Layout(
     "maxtext",
     ("perf/step_time_seconds", "perf/per_device_tokens_per_sec"),
-    {
-        "loss": ("learning/loss",),
-        "learning_rate": ("learning/current_learning_rate",),
-        "grad_norm": ("learning/grad_norm",),
-        "seconds": ("perf/step_time_seconds",),
-        "tokens_per_second_per_gpu": ("perf/per_device_tokens_per_sec",),
-        "tflops_per_gpu": ("perf/per_device_tflops_per_sec",),
-    },
+    names_of("MaxText"),
     timing=maxtext.Reader.timing,
 )
 _LIGHTNING = Layout(
     "lightning",
     (),
-    {
-        **lightning_csv.COLUMNS,
-        "seconds": (
-            *lightning_csv.COLUMNS["seconds"],
-            "perf/step_time",
-            "perf/time_per_step",
-            "timing_s/step",
-        ),
-        "learning_rate": ("lr", "learning_rate", "lr-AdamW", "lr-Adam", "lr-SGD", "lr-AdamW/pg1"),
-    },
+    names_of("Lightning", "Lightning's events"),
     shift=1,
 )
 
@@ -169,15 +115,6 @@ Columns = dict[str, Column]
 
 LAYOUTS = (_MEGATRON, _NEMO, _TORCHTITAN, _TRANSFORMERS, _MAXTEXT, _LIGHTNING)
 """The first whose mark is there counts; the last takes the rest."""
-
-_TOTALS = {
-    "lm loss validation": "last_validation_loss",
-    "val_loss": "last_validation_loss",
-    "train/train_runtime": "train_runtime_seconds",
-    "train/train_samples_per_second": "train_samples_per_second",
-    "train/train_steps_per_second": "train_steps_per_second",
-}
-"""Tags whose last value is a value of the whole training."""
 
 
 def _read(parts: Sequence[InputFile], beside: Beside) -> list[ParsedLog]:
@@ -246,9 +183,9 @@ def _columns(layout: Layout, scalars: Scalars, training: LoggedTraining) -> Colu
 def _figures(layout: Layout, scalars: Scalars) -> Figures:
     """Return the values of the whole training."""
     figures: Figures = {}
-    for tag, name in _TOTALS.items():
-        if scalars.get(tag):
-            figures[name] = scalars[tag][-1].value
+    for name, tags in names_of("whole trainings").items():
+        if points := first_of(scalars, tags):
+            figures[name] = points[-1].value
     if losses := _points(layout, scalars, "loss"):
         seconds = losses[-1].wall_time - losses[0].wall_time
         steps = losses[-1].step - losses[0].step
