@@ -345,6 +345,24 @@ def is_of_step(label: str, unit: Unit | None) -> bool:
     return _OF_STEP.search(normalized(label)) is not None
 
 
+_EVALUATES = re.compile(
+    r"\b(?:val|valid|validation|validating|eval|evaluation|evaluating|test|cv)\b", re.IGNORECASE
+)
+_TRAINS = re.compile(r"\btrain(?:ing|ed)?\b|(?<![A-Za-z])train_", re.IGNORECASE)
+
+
+def says_training(text: str) -> bool:
+    """Return whether a word of a text says that it is of a training."""
+    return _TRAINS.search(text) is not None
+
+
+def is_of_evaluation(text: str, whole: str = "") -> bool:
+    """Return whether a word of a text says that it is of an evaluation, and none of it, or of the
+    whole line that it begins, that it is of a training.
+    """
+    return _EVALUATES.search(text) is not None and not says_training(whole or text)
+
+
 _MEAN = re.compile(r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving)\b")
 
 

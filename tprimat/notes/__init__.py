@@ -118,6 +118,7 @@ ASSUMED = frozenset(
         "form-stamps-vary",
         "form-training-assumed",
         "form-unit-assumed",
+        "form-window-assumed",
     }
 )
 """Codes of notes on what is assumed of the lines of a log that no reader knows."""

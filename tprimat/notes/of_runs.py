@@ -74,6 +74,10 @@ ROWS = {
             "form-interval-assumed": (
                 "assumed: the time is that of one step, not of the {steps} since the line before"
             ),
+            "form-window-assumed": (
+                "assumed: the time is that of the {steps} steps since the line before (the training"
+                " took {took:duration})"
+            ),
             "form-order-assumed": "assumed: each line is the next step (no number counts them)",
             "form-counter-assumed": "assumed: {label} counts the steps (no label says so)",
             "form-epoch-assumed": (

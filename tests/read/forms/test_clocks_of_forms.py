@@ -24,6 +24,7 @@ def times_of(
     has_unit: bool = True,
     is_of_step: bool = True,
     paused: Sequence[int] = (),
+    took: float | None = None,
     **native: Sequence[float | None],
 ) -> Timed:
     """The times by records of every `stride` steps with these values; their time stamps are so far
@@ -38,7 +39,9 @@ def times_of(
         for record, value in zip(found, values, strict=True):
             if value is not None:
                 record.native[PRINTED if name == "printed" else name] = value
-    return timed(found, has_unit=has_unit, is_of_step=is_of_step, paused=frozenset(paused))
+    return timed(
+        found, has_unit=has_unit, is_of_step=is_of_step, paused=frozenset(paused), took=took
+    )
 
 
 def codes_of(found: Timed) -> list[str]:
@@ -291,3 +294,44 @@ class TestPauses:
         found = times_of([2.0, 0.0, 2.0, 1.0])
         assert list(found.seconds) == [None, 2.0, None, 1.0, 1.0]
         assert list(found.windows) == [1, 1, 1, 2, 1]
+
+
+class TestTimeOfAll:
+    """What a text says of the whole training bounds its steps."""
+
+    @pytest.mark.parametrize(
+        ("took", "seconds", "codes"),
+        [
+            # Five lines of 10 s, each of 10 steps: 500 s if of a step, 50 s if of ten.
+            (476.3, 10.0, ["form-interval-assumed"]),
+            (476.1, 1.0, ["form-window-assumed"]),
+            (47.7, 1.0, ["form-window-assumed"]),
+        ],
+    )
+    def test_steps_take_no_longer_than_all(self, took, seconds, codes):
+        found = times_of(printed=[10.0] * 5, stride=10, is_of_step=False, took=took)
+        assert clocks.LONGER == 0.05
+        assert list(found.seconds) == [seconds] * 5
+        assert codes_of(found) == codes
+
+    def test_what_is_longer_in_any_case_contradicts(self):
+        found = times_of(printed=[10.0] * 5, stride=10, is_of_step=False, took=47.5)
+        assert found.contradiction.code == "form-clocks-contradict"
+
+    def test_two_clocks_that_agree_need_no_third_one(self):
+        found = times_of([1.0] * 4, printed=[1.0] * 5, took=1.0)
+        assert found.is_certain
+
+
+class TestCoarseTimes:
+    @pytest.mark.parametrize(("seconds", "codes"), [(10.0, []), (9.9, ["form-coarse-clock"])])
+    def test_a_clock_of_whole_seconds_is_doubted_below_forty(self, seconds, codes):
+        # Its ends may be off by 2 s together: 5% of 40 s.
+        found = times_of([seconds] * 4, resolution=1.0)
+        assert clocks.COARSE == 0.05
+        assert codes_of(found) == codes
+
+    def test_a_rate_is_finer_than_whole_seconds_that_confirm_it(self):
+        found = times_of([3.0, 2.0, 3.0], resolution=1.0, steps_per_second=[0.01, 0.44, 0.4, 0.44])
+        assert (found.kind, found.is_certain) == ("steps_per_second", True)
+        assert found.seconds[1] == 1 / 0.44

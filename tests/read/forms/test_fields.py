@@ -283,3 +283,25 @@ def test_a_long_line_is_looked_at_to_a_limit():
 def test_a_word_says_that_a_line_is_of_a_training(word, says):
     (piece,) = pieces_of(f"{word} step 3 loss 2.5")
     assert piece.says_training == says
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        # The number of steps stands within the label of their time.
+        ("Time (100 iters): 2.5 s", [("Time", "", 100), ("", "interval_seconds", 2.5)]),
+        ("ran 49 steps in 45.9 secs", [("ran", None, 49), ("steps in", "interval_seconds", 45.9)]),
+        ("step4491 | loss: 2.5", [("step", "step", 4491), ("loss", "loss", 2.5)]),
+        # 3 h, 12 m are the rest of a training.
+        ("115.9 ms 3 h, 12 m", [("", "seconds", 0.1159), ("", "", 10800), ("", "", 720)]),
+        ("(1900/24000) loss: 2.5", [("", None, 1900), ("loss", "loss", 2.5)]),
+    ],
+)
+def test_what_stands_around_a_number_says_what_it_counts(line, expected):
+    assert fields_of(line) == expected
+
+
+def test_a_bar_needs_no_graphic():
+    (piece, *_) = Pieces().of(" 233/2520 [06:49<1:07:02,  1.76s/it, loss=3.170]")
+    assert piece.is_bar
+    assert piece.outline.field("bar").total is not None

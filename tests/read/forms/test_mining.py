@@ -365,3 +365,57 @@ def test_later_lines_are_looked_at_if_they_have_a_sign(monkeypatch):
     lines = [f"[{number}][0.5 ms][{2 - number / 10}]" for number in range(1, 8)]
     assert form_of(lines) is None
     assert len(mined([*lines, "step 9 loss 2.5"]).rows) == 4
+
+
+class TestCounts:
+    """Which of several whole numbers counts, and from where."""
+
+    def test_the_second_number_counts_where_the_first_one_stands(self):
+        lines = [f"Batch 7/{step} loss 2.{step % 7}" for step in (300, 400, 500)]
+        assert form_of(lines).counts_total
+
+    def test_the_first_number_counts_where_the_second_one_stands(self):
+        lines = [f"Batch {step}/700 loss 2.{step % 7}" for step in (300, 400, 500)]
+        assert not form_of(lines).counts_total
+        assert form_of(lines).has_steady_total
+
+    def test_full_bars_are_whole_epochs(self):
+        bars = [
+            f"100%|####| 352/352 [37:3{epoch}<00:00,  6.4s/it, loss=0.{epoch}]" for epoch in (1, 2)
+        ]
+        assert form_of(bars).closed == 352
+        bars[1] = bars[1].replace("352/352", "351/352")
+        assert form_of(bars) is None or form_of(bars).closed is None
+
+    def test_a_total_that_comes_back_is_no_trainings(self):
+        lines = [
+            f"{step}/{total} batches | loss 2.{step % 7}"
+            for step, total in ((10, 900), (20, 900), (10, 800), (20, 800))
+        ]
+        assert form_of(lines).has_steady_total
+        assert not form_of([*lines, "30/900 batches | loss 2.4"]).has_steady_total
+
+    def test_a_step_word_behind_a_total_says_what_counts(self):
+        lines = [f"| {step}/900 batches | loss 2.{step % 7}" for step in (10, 20)]
+        assert form_of(lines).is_stated
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "step 5/10 loss 2.5 took 3.0 s",
+            " 5/10 [00:15<00:15,  3.0s/it, loss=2.5]",
+        ],
+    )
+    def test_a_line_by_itself_says_all(self, line):
+        assert form_of([line]).is_single
+        assert form_of([line.replace("5/10", "5")]) is None
+
+    @pytest.mark.parametrize("missing", ["loss 2.5", "took 3.0 s"])
+    def test_a_line_by_itself_lacks_nothing(self, missing):
+        assert form_of(["step 5/10 loss 2.5 took 3.0 s".replace(missing, "")]) is None
+
+    @pytest.mark.parametrize(("count", "is_form"), [(4, False), (5, True)])
+    def test_without_a_loss_five_lines_are_asked(self, count, is_form):
+        form = form_of([f"step {step} took 3.{step} s" for step in range(1, count + 1)])
+        assert (form is not None) == is_form
+        assert form is None or not form.is_proven

@@ -77,10 +77,6 @@ DELIMITER = re.compile(r"[|,;{}\[\]]|\t| [-–] |\s\s|=>|\s/\s|(?<=\w):(?=\s)|\s
 _TRAILING = " \t:=([{'\"`~@→>"
 _RELATED = re.compile(r"\s*(?:/|of|out of)\s*")
 _AGAIN = re.compile(r"[\w%/]{0,12}\s?\(\s*")
-_EVALUATES = re.compile(
-    r"\b(?:val|valid|validation|validating|eval|evaluation|evaluating|test|cv)\b", re.I
-)
-_TRAINS = re.compile(r"\btrain(?:ing|ed)?\b|(?<![A-Za-z])train_", re.I)
 _LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[A-Za-z]\w+")
 
@@ -192,7 +188,7 @@ class Piece:
     @property
     def says_training(self) -> bool:
         """Whether a word of it says that it is of a training."""
-        return _TRAINS.search(self.text) is not None
+        return meanings.says_training(self.text)
 
 
 class Pieces:
@@ -370,7 +366,7 @@ def outline_of(outline: str) -> Outline:
         if not is_mean or is_other:
             fields.append(field)
     words = sum(len(_WORD.findall(gap)) for gap in gaps)
-    is_evaluation = bool(_EVALUATES.search(gaps[0])) and not _TRAINS.search(outline)
+    is_evaluation = meanings.is_of_evaluation(gaps[0], outline)
     return Outline(tuple(fields), words, is_evaluation)
 
 

@@ -10,12 +10,13 @@ import collections
 import dataclasses
 import datetime
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tprimat.catalog import meanings
 from tprimat.notes import Note
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
-from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, value_of
+from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, seconds_of, value_of
 from tprimat.read.forms.joining import joined
 from tprimat.read.forms.mining import FEWEST, OF_TRAINING, Form, Miner
 from tprimat.read.parsing import placing
@@ -31,6 +32,17 @@ from tprimat.results.account import Timing
 
 FEWEST_UNASKED = 3
 """Records of a training that is read without asking: a page may quote two lines."""
+
+LONGEST_SUMMARY = 200
+"""Characters of a line that may say how long a training took."""
+
+_WHOLE_TIME = re.compile(
+    r"\b(?:total|training|train|wall|overall|finished|completed|took)\b\D{0,40}"
+    r"(?P<time>\d{1,3}:\d\d(?::\d\d)?(?:\.\d{1,9})?|\d{1,9}(?:\.\d{1,9})?)"
+    r"(?P<unit> ?[a-z]{1,7}\b)?",
+    re.IGNORECASE,
+)
+"""Training took 00:02:30; Total time: 1.81 minutes; wall time: 756.650 s."""
 
 ANOTHER_FORM = 5
 """Lines with values of a training behind the last record that show that the form has changed: one
@@ -124,6 +136,7 @@ class FormReader(StepReader):
         self._total: int | None = None
         self._is_first = False
         self._closed: tuple[str, ...] = ()
+        self._took: float | None = None
         self._others: list[int] = []
         self._day = datetime.timedelta()
         self._last_stamp: Stamp | None = None
@@ -140,6 +153,17 @@ class FormReader(StepReader):
         if not is_taken:
             self.other(line)
         return is_taken
+
+    def other(self, line: Line) -> None:
+        """Read a line without values of a step; behind the last one it may say how long all took."""
+        super().other(line)
+        text = line.text[:LONGEST_SUMMARY]
+        if (match := _WHOLE_TIME.search(text)) and not meanings.is_of_evaluation(text):
+            unit, _, _ = meanings.unit_of(match["unit"] or "")
+            if ":" in match["time"]:
+                self._took = seconds_of(match["time"])
+            elif unit is not None and unit.is_time:
+                self._took = float(match["time"]) * float(unit.factor)
 
     def take(self, line: Line) -> bool:
         """Read a line of the form; return False for others."""
@@ -159,6 +183,7 @@ class FormReader(StepReader):
         is_taken = self._read_piece(piece, line)
         if is_taken:
             self._others.clear()
+            self._took = None
         elif not OF_TRAINING.isdisjoint(piece.outline.kinds):
             self._others.append(line)
         return is_taken
@@ -381,7 +406,13 @@ class FormReader(StepReader):
         lines, steps = [record.line for record in records], [record.step for record in records]
         events = run.training.around.events
         paused = placing.beside(lines, steps, events, run.training.again).keys()
-        found = timed(records, has_unit=self._has_unit, is_of_step=self._is_of_step, paused=paused)
+        found = timed(
+            records,
+            has_unit=self._has_unit,
+            is_of_step=self._is_of_step,
+            paused=paused,
+            took=self._took if run.training is self.sorter.trainings[-1] else None,
+        )
         if are_means and found.kind == "seconds" and not found.is_certain:
             found.doubts.append(Note("form-average-assumed"))
         return found

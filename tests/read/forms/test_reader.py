@@ -1,0 +1,100 @@
+"""Trainings of a text by the form of its lines: where one ends, and what is no longer of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tprimat import read
+from tprimat.read.parsing.parsed_log import ParsedLog
+from tprimat.results.run import Run
+
+
+def logs_of(lines: Sequence[str], *, as_read: bool = False) -> list[ParsedLog]:
+    """The trainings of a log of these lines."""
+    content = "".join(f"{line}\n" for line in lines).encode()
+    return read.parse_chunks([content], "made.log", lambda: [content], as_read=as_read)
+
+
+def run_of(lines: Sequence[str], *, as_read: bool = False) -> Run:
+    (log,) = logs_of(lines, as_read=as_read)
+    return log.run()
+
+
+def steps(count: int, begin: int = 1) -> list[str]:
+    return [
+        f"it {step} nll 2.{step % 10} took 1{step % 7}0 ms" for step in range(begin, begin + count)
+    ]
+
+
+@pytest.mark.parametrize(("others", "is_told"), [(4, False), (5, True)])
+def test_a_change_of_form_is_told(others, is_told):
+    changed = [f"[train] at={step}; train_loss: 2.{step}" for step in range(others)]
+    codes = [note.code for note in run_of([*steps(20), *changed]).notes]
+    assert ("form-changes" in codes) == is_told
+
+
+def test_another_number_of_planned_steps_is_another_training():
+    lines = [
+        f"{step}/{total} batches | loss 2.{step % 7} | 1{step}0 ms/batch"
+        for total in (90, 80)
+        for step in (10, 20, 30)
+    ]
+    first, second = logs_of(lines)
+    assert (first.stated["max_steps"].value, second.stated["max_steps"].value) == (90, 80)
+
+
+def test_a_bar_changes_between_its_two_rates():
+    rates = ("1.25s/it", "1.00it/s", "1.25it/s", "1.25it/s")
+    bars = [
+        f" {step}/90 [00:0{step}<01:30,  {rate}, loss=2.{step}]"
+        for step, rate in enumerate(rates, 1)
+    ]
+    assert run_of(bars, as_read=True).step_times == (1.25, 1.0, 0.8, 0.8)
+
+
+def test_whole_epochs_of_bars_add_up():
+    bars = [
+        f"100%|##| 352/352 [35:1{epoch}<00:00,  6.00s/it, loss=0.{epoch}]" for epoch in (4, 3, 2)
+    ]
+    assert run_of(bars).steps == (352, 704, 1056)
+
+
+def test_the_loss_of_an_average_counts_where_no_other_is_printed():
+    lines = [f"step {step} avg loss 2.{step} took 1{step}0 ms" for step in (1, 2, 3)]
+    assert run_of(lines).loss_values == (2.1, 2.2, 2.3)
+    lines = [f"{line} loss 3.{step}" for step, line in enumerate(lines)]
+    assert run_of(lines).loss_values == (3.0, 3.1, 3.2)
+
+
+def test_a_mean_of_times_is_asked_where_no_clock_confirms_it():
+    lines = [f"step {step} loss 2.{step} avg step time: 1.{step} s" for step in (1, 2, 3)]
+    codes = [note.code for note in run_of(lines, as_read=True).notes]
+    assert "form-average-assumed" in codes
+
+
+@pytest.mark.parametrize(("own", "dialect"), [(9, "litgpt"), (10, "text (by its form)")])
+def test_a_reader_that_knows_two_lines_of_many_does_not_read_the_log(own, dialect):
+    known = [
+        f"Epoch 1 | iter {step} step {step} | loss train: 1.6{step}, val: n/a | iter time: 548.72 ms (step)"
+        for step in (1, 2)
+    ]
+    logs = logs_of([*known, *steps(own)])
+    assert {log.run().source.dialect for log in logs} == {dialect}
+
+
+@pytest.mark.parametrize(("same", "gpus"), [(9, 4), (8, None)])
+def test_gpus_follow_from_the_rates_of_nine_lines_of_ten(same, gpus):
+    every = ["400.0K"] * same + ["300.0K"] * (10 - same)
+    lines = [
+        f"step {step} | loss 2.{step} | 1{step}0 ms | tokens/s: {rate} | tokens/s/gpu: 100.0K"
+        for step, rate in enumerate(every)
+    ]
+    assert run_of(lines).num_gpus == gpus
+
+
+def test_the_last_line_may_say_how_long_all_took():
+    lines = [f"step {step} | loss 2.5 | time 50.0 s" for step in range(100, 600, 100)]
+    assert run_of([*lines, "test took 3.0 s"], as_read=True).step_times[0] == 50.0
+    assert run_of([*lines, "training took 00:05:00"], as_read=True).step_times[0] == 0.5
