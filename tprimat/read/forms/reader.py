@@ -131,7 +131,6 @@ class FormReader(StepReader):
         self._parts: list[float] = []
         self._count: int | None = None
         self._offset = self._epochs = 0
-        self._line = 0
         self._planned: int | None = None
         self._total: int | None = None
         self._is_first = False
@@ -189,7 +188,6 @@ class FormReader(StepReader):
         return is_taken
 
     def _read_piece(self, piece: Piece, line: int) -> bool:
-        self._line = line
         counter = piece.outline.field(self.form.counter)
         values = self._values(piece)
         self._count_gpus(piece)
@@ -215,6 +213,8 @@ class FormReader(StepReader):
             is_new = None not in (self._total, self._planned) and self._total != self._planned
             self._is_first = is_new and self.form.has_steady_total
             self._total = self._planned
+            if self.form.epoch is None:
+                state(self.stated, "max_steps", self._planned, piece.text, line)
         self._put(values)
         self._count = step
         if self.form.closes and rises:
@@ -239,8 +239,6 @@ class FormReader(StepReader):
             return None if counter.total is None else whole(piece.printed[counter.total])
         if counter.total is not None:
             self._planned = whole(piece.printed[counter.total])
-            if self.form.epoch is None:
-                state(self.stated, "max_steps", self._planned, piece.text, self._line)
         if self.form.epoch is not None:
             step += self._offset
             if self._count is not None and step < self._count:
