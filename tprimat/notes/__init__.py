@@ -108,6 +108,7 @@ ASSUMED = frozenset(
         "form-coarse-clock",
         "form-coarse-rate",
         "form-counter-assumed",
+        "form-elapsed-assumed",
         "form-epoch-assumed",
         "form-few-records",
         "form-few-steps",

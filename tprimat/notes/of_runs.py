@@ -78,6 +78,7 @@ ROWS = {
                 "assumed: the time is that of the {steps} steps since the line before (the training"
                 " took {took:duration})"
             ),
+            "form-elapsed-assumed": "assumed: {label} is the time since the start, in seconds",
             "form-order-assumed": "assumed: each line is the next step (no number counts them)",
             "form-counter-assumed": "assumed: {label} counts the steps (no label says so)",
             "form-epoch-assumed": (

@@ -47,6 +47,11 @@ GROWTH = 1.5
 from the start: a step that slows down from 1.00 to 1.02 s doesn't.
 """
 
+PROPORTIONAL = 3
+"""How many times as many steps the last record has at least as the first one, if times that grow
+like them count from the start.
+"""
+
 LEAST_DIGITS = 3
 """Significant digits of a rate that gives a time: 1.2 steps/s are 0.80 to 0.87 s."""
 
@@ -217,7 +222,9 @@ def _by_clocks(
         agreeing = [seconds for seconds in readings if clock.agrees(seconds)]
         if agreeing and _are_alike(clock, agreeing):
             return Timed(agreeing[0], "seconds", is_certain=True)
-    growing = None if is_of_step else _growing(printed, strides)
+    growing = (
+        None if is_of_step else _growing(printed, strides, [record.step for record in records])
+    )
     doubts = [] if has_unit else [Note("form-unit-assumed")]
     if growing is not None:
         return Timed(growing, "elapsed_seconds", doubts=doubts)
@@ -330,12 +337,29 @@ def fitting(records: Sequence[Record], codes: Sequence[str]) -> str:
     return ""
 
 
-def _growing(printed: Series, strides: Sequence[int]) -> Series | None:
+def _are_proportional(printed: Series, steps: Sequence[int]) -> bool:
+    """Return whether times are as many as the steps before them: 12.4 s at step 100 and 61.8 s at
+    step 500.
+    """
+    pairs = [
+        (seconds, step) for seconds, step in zip(printed, steps, strict=True) if seconds and step
+    ]
+    if len(pairs) < 2 or pairs[-1][1] < PROPORTIONAL * pairs[0][1]:
+        return False
+    quotients = [seconds / step for seconds, step in pairs]
+    return max(quotients) <= (1 + LONGER) * min(quotients)
+
+
+def _growing(printed: Series, strides: Sequence[int], steps: Sequence[int]) -> Series | None:
     """Return differences of printed times that count from the start: they only rise, and evenly;
     None for others.
     """
     known = [seconds for seconds in printed if seconds is not None]
-    if len(known) <= FEWEST or any(later <= before for before, later in itertools.pairwise(known)):
+    if any(later <= before for before, later in itertools.pairwise(known)):
+        return None
+    if _are_proportional(printed, steps):
+        return _since_before(printed, strides)
+    if len(known) <= FEWEST:
         return None
     if known[-1] < GROWTH * known[0]:
         return None

@@ -68,6 +68,7 @@ _OTHER_WORK = re.compile(
 )
 """Words of a progress bar that isn't one of training steps."""
 
+_OF_STEPS = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 _QUOTE = re.compile(r"^\s*(?:>\s?)+|^\s*#\s(?=\W*\d|.*\d)")
 _RULE = " \t|-+=:_*"
 """Characters of the line below the header of a table."""
@@ -207,7 +208,8 @@ class Pieces:
         if text.lstrip()[:1] in (">", "#"):
             text = _QUOTE.sub("", text)
         if ("%|" in text or "<" in text) and (bar := _BAR.search(text)):
-            yield from self._piece(_as_line(bar), None, is_bar=True)
+            if not _is_other_work(_title(bar)):
+                yield from self._piece(_as_line(bar), None, is_bar=True)
             text = text[bar.end() :]
         stamp = None
         if text.count(":") > 1 and (match := _STAMP.search(text)):
@@ -270,13 +272,21 @@ def seconds_of(text: str) -> float:
     return seconds + 86400 * int(days.split()[0] if days else 0)
 
 
+def _title(bar: re.Match[str]) -> str:
+    return bar.string[max(bar.start() - LONGEST_TITLE, 0) : bar.start()].strip()
+
+
+def _is_other_work(title: str) -> bool:
+    """Return whether the title of a progress bar says that it is none of training steps."""
+    return _OTHER_WORK.search(title) is not None and _OF_STEPS.search(title) is None
+
+
 def _as_line(bar: re.Match[str]) -> str:
     """Return a progress bar as a line with labels: `Epoch 1, bar 12/90, elapsed 00:12, 4.00s/it`."""
-    title = bar.string[max(bar.start() - LONGEST_TITLE, 0) : bar.start()].strip()
-    label = meanings.BAR if not _OTHER_WORK.search(title) else "other"
+    title = _title(bar)
     parts = [
         title.rstrip(":"),
-        f"{label} {bar['count']}/{bar['total']}",
+        f"{meanings.BAR} {bar['count']}/{bar['total']}",
         f"elapsed {bar['elapsed']}",
     ]
     return " | ".join(filter(None, (*parts, bar["rate"], bar["more"])))

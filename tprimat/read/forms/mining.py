@@ -136,12 +136,14 @@ class Form:
         has_rates: whether its lines print tokens/s or samples/s.
         has_copies: whether several processes print each step.
         counts_epochs: whether each record is an epoch, not a step.
+        stride: steps from one record to the next, mostly.
         has_total: whether the total of the counter stands beside it.
         has_steady_total: whether the total changes only where another training begins.
         is_single: whether it is that of a single line.
         is_proven: whether a loss or a word says that it is a training.
         keys: of the numbers that recur; others are of prose, or of something else.
         labels: the printed label of each kind of value.
+        elapsed: key of a number without a label that rises like the steps; None without one.
         unknown: labels of numbers that change from line to line, and that nothing explains.
         example: the line of the form that says most, and its number.
     """
@@ -159,12 +161,14 @@ class Form:
     has_rates: bool = False
     has_copies: bool = False
     counts_epochs: bool = False
+    stride: int = 1
     has_total: bool = False
     has_steady_total: bool = False
     is_single: bool = False
     is_proven: bool = True
     keys: frozenset[str] = frozenset()
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    elapsed: str | None = None
     unknown: tuple[str, ...] = ()
     example: tuple[int, str] = (0, "")
 
@@ -212,6 +216,13 @@ class _Count:
             self.closed = usual
             self.rows = [row for row, is_full in zip(self.rows, full, strict=True) if is_full]
             self.values = [usual * (number + 1) for number in range(times)]
+
+    def stride(self) -> int:
+        """Return by how much it rises mostly."""
+        strides = collections.Counter(
+            later - value for value, later in itertools.pairwise(self.values) if later > value
+        )
+        return strides.most_common(1)[0][0] if strides else 1
 
     def has_steady_total(self) -> bool:
         """Return whether each total stands in one stretch of the text."""
@@ -298,6 +309,7 @@ class Miner:
             closes=micro is not None and _closes(count, rows),
             counts_total=count.is_total,
             closed=count.closed,
+            stride=count.stride(),
             has_total=count.field.total is not None,
             has_steady_total=count.has_steady_total(),
             has_copies=micro is None and _has_copies(count, rows),
@@ -307,9 +319,34 @@ class Miner:
             has_rates=not labels.keys().isdisjoint(meanings.RATES),
             keys=keys,
             labels=labels,
+            elapsed=None if labels.keys() & meanings.TIMES else _elapsed(count, rows),
             unknown=_unknown(main, count),
             example=_example(main, count),
         )
+
+
+def _elapsed(count: _Count, rows: Sequence[Row]) -> str | None:
+    """Return the key of a number without a label that rises by much the same at each step: of [10 |
+    28.8], [20 | 50.8], [30 | 73.0] the second one.
+    """
+    seconds: dict[str, list[float]] = {}
+    for row in count.rows:
+        piece = rows[row].piece
+        for field in piece.outline.fields:
+            value = value_of(field, piece.printed) if field.kind is None else None
+            if value is not None and not field.label and field.key != count.field.key:
+                seconds.setdefault(field.key, []).append(value)
+    strides = [later - value for value, later in itertools.pairwise(count.values)]
+    for key, values in seconds.items():
+        if len(values) != len(count.values) or len(values) < SHORT or min(strides) <= 0:
+            continue
+        pairs = zip(itertools.pairwise(values), strides, strict=True)
+        rates = [(later - value) / stride for (value, later), stride in pairs]
+        usual = statistics.median(rates)
+        even = sum(abs(rate - usual) <= usual / 2 for rate in rates)
+        if min(rates) > 0 and even >= STEADY * len(rates):
+            return key
+    return None
 
 
 def _form_of_list(
@@ -460,8 +497,11 @@ def _by_behavior(
     for key, count in counts.items():
         beside = sum(rows[index].is_training for index in count.rows)
         is_steady = count.is_steady() or (_is_of_epoch(count, rows) and not count.falls())
-        if count.field.kind is None and beside >= STEADY * _most_alike(training) and is_steady:
-            found.append((-beside, count.field.place, key))
+        if count.field.kind is None and beside >= STEADY * _most_alike(training):
+            # 10, 186, 700 rise unevenly, but are the first number of each line.
+            is_first = count.field.place == 0 and count.rises() == len(count.values) - 1 >= FEWEST
+            if is_steady or is_first:
+                found.append((not is_steady, -beside, count.field.place, key))
     if not found:
         return None
     return counts[min(found)[-1]]
@@ -496,18 +536,23 @@ def _lines_of_a_step(count: _Count) -> int:
 
 
 def _epoch(count: _Count, counts: Mapping[str, _Count]) -> str | None:
-    """Return the key of the epoch, where the counter begins again with each one."""
+    """Return the key of the epoch, where the counter begins again with each one. The epoch itself
+    begins again with another training.
+    """
     for key, other in counts.items():
-        if other.field.kind == meanings.EPOCH and count.falls() and not other.falls():
-            epochs = dict(zip(other.rows, other.values, strict=True))
-            pairs = itertools.pairwise(zip(count.rows, count.values, strict=True))
-            rising = [
-                epochs.get(row, 0) == epochs.get(before, 0) + 1
-                for (before, value), (row, later) in pairs
-                if later < value
-            ]
-            if sum(rising) >= STEADY * len(rising):
-                return key
+        if other.field.kind != meanings.EPOCH or not count.falls():
+            continue
+        epochs = dict(zip(other.rows, other.values, strict=True))
+        changes = [
+            epochs.get(row, 0) - epochs.get(before, 0)
+            for (before, value), (row, later) in itertools.pairwise(
+                zip(count.rows, count.values, strict=True)
+            )
+            if later < value
+        ]
+        fitting = sum(change == 1 or change < 0 for change in changes)
+        if 1 in changes and fitting >= STEADY * len(changes):
+            return key
     return None
 
 

@@ -18,7 +18,7 @@ from tprimat.notes import Note
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
 from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, seconds_of, value_of
 from tprimat.read.forms.joining import joined
-from tprimat.read.forms.mining import FEWEST, OF_TRAINING, Form, Miner
+from tprimat.read.forms.mining import FEWEST, OF_TRAINING, Form, Miner, shown_label
 from tprimat.read.parsing import placing
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.following import AGREEING
@@ -32,6 +32,12 @@ from tprimat.results.account import Timing
 
 FEWEST_UNASKED = 3
 """Records of a training that is read without asking: a page may quote two lines."""
+
+FAR = 3
+"""Strides behind the last record from which on a step behind a heading doesn't go on from it."""
+
+_HEADING = re.compile(r"\s{0,3}(?:```|~~~|#{1,6} \S|\$ |>>> |!?python\d? )")
+"""A Markdown heading, a code fence or a command: what follows may be another training."""
 
 LONGEST_SUMMARY = 200
 """Characters of a line that may say how long a training took."""
@@ -136,6 +142,8 @@ class FormReader(StepReader):
         self._is_first = False
         self._closed: tuple[str, ...] = ()
         self._took: float | None = None
+        self._epoch: int | None = None
+        self._is_another_training = self._has_heading = False
         self._others: list[int] = []
         self._day = datetime.timedelta()
         self._last_stamp: Stamp | None = None
@@ -156,6 +164,7 @@ class FormReader(StepReader):
     def other(self, line: Line) -> None:
         """Read a line without values of a step; behind the last one it may say how long all took."""
         super().other(line)
+        self._has_heading = self._has_heading or _HEADING.match(line.text) is not None
         text = line.text[:LONGEST_SUMMARY]
         if (match := _WHOLE_TIME.search(text)) and not meanings.is_of_evaluation(text):
             unit, _, _ = meanings.unit_of(match["unit"] or "")
@@ -211,7 +220,9 @@ class FormReader(StepReader):
             self._open = Record(step, line, stamp=self._dated(piece.stamp))
             # Another number of planned steps is another training's.
             is_new = None not in (self._total, self._planned) and self._total != self._planned
-            self._is_first = is_new and self.form.has_steady_total
+            is_new = is_new and self.form.has_steady_total
+            self._is_first = is_new or self._is_another_training or self._is_apart(step)
+            self._is_another_training = self._has_heading = False
             self._total = self._planned
             if self.form.epoch is None:
                 state(self.stated, "max_steps", self._planned, piece.text, line)
@@ -223,6 +234,15 @@ class FormReader(StepReader):
             self._open.line = line
             self._close()
         return True
+
+    def _is_apart(self, step: int) -> bool:
+        """Return whether a step behind a heading or a code fence doesn't go on from the last one:
+        1001 behind 1100 is another training's.
+        """
+        last = self.sorter.last
+        if not self._has_heading or last is None or self.form.epoch is not None:
+            return False
+        return not 0 < step - last.step <= FAR * self.form.stride
 
     def _step(self, counter: Field | None, piece: Piece, values: Mapping[str, float]) -> int | None:
         """Return the step of a line: as it counts, or by the order of the lines if nothing does."""
@@ -240,17 +260,29 @@ class FormReader(StepReader):
         if counter.total is not None:
             self._planned = whole(piece.printed[counter.total])
         if self.form.epoch is not None:
-            step += self._offset
-            if self._count is not None and step < self._count:
-                # Epoch 2 counts its batches from 1 again; of an epoch without a total only the
-                # batches that are printed are known.
-                self._offset = self._count
-                if counter.total is not None and self._planned:
-                    self._epochs += 1
-                    self._offset = self._epochs * self._planned
-                step = int(value) + self._offset
-                step += self._count == step
+            return self._step_of_epoch(step, piece)
         return step
+
+    def _step_of_epoch(self, step: int, piece: Piece) -> int:
+        """Return the step of all epochs: epoch 2 counts its batches from 1 again. Of an epoch
+        without a total only the batches that are printed are known.
+        """
+        field = piece.outline.field(self.form.epoch or "")
+        epoch = whole(piece.printed[field.place]) if field else None
+        begins_again = self._count is not None and step + self._offset < self._count
+        if begins_again and epoch is not None and self._epoch is not None and epoch < self._epoch:
+            # Another training.
+            self._offset = self._epochs = 0
+            self._count = None
+            self._is_another_training = True
+        elif begins_again:
+            assert self._count is not None
+            self._offset = self._count
+            if self._planned:
+                self._epochs += 1
+                self._offset = self._epochs * self._planned
+        self._epoch = epoch
+        return step + self._offset + (self._count == step + self._offset and begins_again)
 
     def _closed_step(self, step: int, piece: Piece) -> int | None:
         """Return the step of the end of an epoch, of which only the number of steps is printed; a
@@ -288,11 +320,14 @@ class FormReader(StepReader):
         outline = piece.outline
         plan = self._plans.get(outline)
         if plan is None:
-            plan = self._plans[outline] = [
+            plan = [
                 (_name_of(kind), field)
                 for kind, field in outline.kinds.items()
                 if field.key in self.form.keys and kind not in NOT_RECORDED
             ]
+            if self.form.elapsed and (elapsed := outline.field(self.form.elapsed)):
+                plan.append((meanings.ELAPSED, elapsed))
+            self._plans[outline] = plan
         values = {}
         for name, field in plan:
             value = value_of(field, piece.printed)
@@ -371,6 +406,8 @@ class FormReader(StepReader):
         found = self._timed(run, records)
         self.timed.append(found)
         set_windows(records)
+        if found.kind == "seconds":
+            self._close_gaps(records)
         for record, seconds in zip(records, found.seconds, strict=False):
             record.put("seconds", seconds)
             record.native.pop(PRINTED, None)
@@ -390,6 +427,14 @@ class FormReader(StepReader):
         ]
         if found.contradiction is not None:
             run.unknown["step_times"] = found.contradiction
+
+    def _close_gaps(self, records: Sequence[Record]) -> None:
+        """Let a record behind a gap cover as many steps as others: what was cut out of a log has no
+        time.
+        """
+        for record in records:
+            if (record.window or 1) > FAR * self.form.stride:
+                record.window = self.form.stride
 
     def _timed(self, run: RunBuilder, records: Sequence[Record]) -> Timed:
         """Return the times of the steps of a training; means stand for what isn't printed."""
@@ -473,6 +518,8 @@ def interpretations(lines: Callable[[], Iterable[Line]]) -> list[Interpretation]
 def _doubts(form: Form, found: Timed, records: int) -> list[Note]:
     """Return what is assumed of a training."""
     doubts = list(found.doubts)
+    if form.elapsed is not None:
+        doubts.append(Note("form-elapsed-assumed", {"label": shown_label(form.elapsed)}))
     if form.epoch is not None and not form.has_total:
         doubts.append(Note("form-epoch-assumed"))
     if not form.is_proven:
