@@ -161,8 +161,8 @@ class TestTimesSinceTheStart:
             ([1.0, 1.2, 1.4, 1.499], "seconds"),
             ([1.0, 2.0, 1.9, 3.0], "seconds"),
             ([1.0, 2.0, 2.0, 3.0], "seconds"),
-            ([1.0, 2.0, 3.0], "seconds"),
-            ([1.0, 2.0, 3.0, 4.0], "elapsed_seconds"),
+            ([1.0, 2.0, 2.8], "seconds"),
+            ([1.0, 2.0, 3.0, 3.6], "elapsed_seconds"),
         ],
     )
     def test_without_a_clock_they_rise_by_half_over_four_lines(self, printed, kind):
@@ -321,6 +321,23 @@ class TestTimeOfAll:
     def test_two_clocks_that_agree_need_no_third_one(self):
         found = times_of([1.0] * 4, printed=[1.0] * 5, took=1.0)
         assert found.is_certain
+
+
+class TestTimesAsManyAsSteps:
+    """Times that are proportional to the steps count from the start, however few they are."""
+
+    @pytest.mark.parametrize(
+        ("printed", "kind"),
+        [
+            ([2.0, 4.0, 6.0], "elapsed_seconds"),
+            ([2.0, 4.0], "seconds"),
+            ([2.0, 4.0, 5.7], "seconds"),
+        ],
+    )
+    def test_the_last_step_is_three_times_the_first(self, printed, kind):
+        found = times_of(printed=printed, is_of_step=False)
+        assert clocks.PROPORTIONAL == 3
+        assert found.kind == kind
 
 
 class TestCoarseTimes:

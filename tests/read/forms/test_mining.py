@@ -139,12 +139,16 @@ class TestCountersByBehavior:
         assert mining.STEADY == 0.7
         assert counter_of(lines) == counter
 
-    @pytest.mark.parametrize(("even", "counter"), [(6, ""), (7, "#0")])
+    @pytest.mark.parametrize(("even", "counter"), [(6, ""), (7, "#1")])
     def test_seven_tenths_of_its_rises_are_by_one_stride(self, even, counter):
         steps = [0]
         for place in range(10):
             steps.append(steps[-1] + (1 if place < even else 2 + place))
-        assert counter_of(records(steps, "{} | loss 4.{} | 80ms")) == counter
+        assert counter_of(records(steps, "[0.5] {} | loss 4.{} | 80ms")) == counter
+
+    def test_the_first_number_of_each_line_may_rise_unevenly(self):
+        assert counter_of(records([10, 186, 700, 902], "{} | loss 4.{} | 80ms")) == "#0"
+        assert counter_of(records([10, 186, 902, 700], "{} | loss 4.{} | 80ms")) == ""
 
     @pytest.mark.parametrize(
         ("steps", "counter"),

@@ -98,3 +98,32 @@ def test_the_last_line_may_say_how_long_all_took():
     lines = [f"step {step} | loss 2.5 | time 50.0 s" for step in range(100, 600, 100)]
     assert run_of([*lines, "test took 3.0 s"], as_read=True).step_times[0] == 50.0
     assert run_of([*lines, "training took 00:05:00"], as_read=True).step_times[0] == 0.5
+
+
+def test_a_step_behind_a_heading_that_does_not_go_on_is_another_trainings():
+    first, second = steps(4, 1094), steps(4, 1001)
+    assert len(logs_of([*first, "```", "", "```", *second])) == 2
+    assert len(logs_of([*first, "```", *steps(4, 1098)])) == 1
+    assert len(logs_of([*first, *steps(4, 1101)])) == 1
+
+
+def test_an_epoch_that_falls_is_another_trainings():
+    lines = [
+        f"epoch {epoch} iter {step}/30 loss 2.{step} took 1{step}0 ms/iter"
+        for epoch in (1, 2, 1, 2)
+        for step in (10, 20, 30)
+    ]
+    first, second = logs_of(lines)
+    assert first.run().steps == second.run().steps == (10, 20, 30, 40, 50, 60)
+
+
+def test_what_was_cut_out_has_no_time():
+    lines = [f"step {step} loss 2.5 took 100 ms/step" for step in (10, 20, 30, 9000, 9010)]
+    assert run_of(lines).window_steps == (1, 10, 10, 10, 10)
+
+
+def test_a_number_that_rises_like_the_steps_is_asked_as_the_time_since_the_start():
+    lines = [f"[{step} | {step * 2.4 + 4.7:.2f}] loss=3.{step}" for step in (10, 20, 30, 40, 50)]
+    run = run_of(lines, as_read=True)
+    assert run.step_times[1] == pytest.approx(2.4)
+    assert "form-elapsed-assumed" in [note.code for note in run.notes]

@@ -36,6 +36,7 @@ FEWEST_UNASKED = 3
 FAR = 3
 """Strides behind the last record from which on a step behind a heading doesn't go on from it."""
 
+_PADDING = re.compile(" {3,}")
 _HEADING = re.compile(r"\s{0,3}(?:```|~~~|#{1,6} \S|\$ |>>> |!?python\d? )")
 """A Markdown heading, a code fence or a command: what follows may be another training."""
 
@@ -156,6 +157,9 @@ class FormReader(StepReader):
 
     def feed(self, line: Line) -> bool:
         """Take the next line; return whether it holds metrics."""
+        if "   " in line.text:
+            # Padding that shrinks from step 999 to step 1000 tears no line.
+            line = line._replace(text=_PADDING.sub("  ", line.text))
         is_taken = self.torn.read(line, self.take)
         if not is_taken:
             self.other(line)
