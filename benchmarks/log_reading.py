@@ -4,8 +4,10 @@ step time alone.
 
 Three logs are made and deleted afterwards: of eight ranks whose colored lines interleave, with an
 iteration line among some thirty others, with nothing but iteration lines, and with a long
-installation before the training. Each way of reading runs in a process of its own, one after the
-other, round by round.
+installation before the training. Then logs of eight console forms, beside one compiled expression
+that finds the numbers of the whole text, and an installation alone, beside one that finds two
+hundred words. Each way of reading runs in a process of its own, one after the other, round by
+round.
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import child
+import console_forms
 
 sys.path.insert(0, str(child.ROOT))
 
@@ -34,6 +38,9 @@ OTHERS = 30
 SEED = 5
 PATTERN = rb"elapsed time per iteration \(ms\): ([0-9.]+)"
 CHUNK = 1 << 18
+WORDS = 200
+BEFORE = 10_000_000
+"""Bytes of text before a training that are read beside a search for words."""
 
 _PREFIX = (
     "[\x1b[32m20260511 %s\x1b[0m][\x1b[36mrank-%d/8\x1b[0m]\x1b[34m\x1b[1m[DEBUG]   "
@@ -206,6 +213,67 @@ def hashed(path: Path) -> tuple[int, float]:
     return found.steps, -1.0
 
 
+def _imported() -> Any:
+    """Return the package that reads, whose readers are loaded already."""
+    from tprimat import read
+
+    read.log_formats()
+    return read
+
+
+def numbers(path: Path, form: str) -> float:
+    """Return the CPU time, s, of finding the numbers of all steps and converting them."""
+    find = re.compile(console_forms.FORMS[form].numbers).findall
+    begun = time.process_time()
+    found = find(path.read_text(encoding="utf-8"))
+    values = [float(number.replace(",", "")) for step in found for number in step]
+    spent = time.process_time() - begun
+    if len(found) != console_forms.STEPS or not values:
+        raise SystemExit(f"{form}: {len(found)} steps found, not {console_forms.STEPS}")
+    return spent
+
+
+def words(path: Path, form: str) -> float:
+    """Return the CPU time, s, of searching a text for two hundred words, those by which the readers
+    know a line.
+    """
+    signs = {sign for reader in _imported().log_formats() for sign in reader().all_signs if sign}
+    find = re.compile("|".join(map(re.escape, sorted(signs)[:WORDS]))).findall
+    begun = time.process_time()
+    find(path.read_text(encoding="utf-8"))
+    return time.process_time() - begun
+
+
+def parsed(path: Path, form: str) -> float:
+    """Return the CPU time, s, of reading a log."""
+    read = _imported()
+    begun = time.process_time()
+    with path.open("rb") as log:
+        (found,) = read.parse_chunks(iter(lambda: log.read(CHUNK), b""), path.name)
+    spent = time.process_time() - begun
+    if form and found.steps != console_forms.STEPS:
+        raise SystemExit(f"{form}: {found.steps} steps read, not {console_forms.STEPS}")
+    return spent
+
+
+def built(path: Path, form: str) -> float:
+    """Return the CPU time, s, of reading a log and building the Run of it."""
+    read = _imported()
+    begun = time.process_time()
+    with path.open("rb") as log:
+        (found,) = read.parse_chunks(iter(lambda: log.read(CHUNK), b""), path.name)
+    found.run()
+    return time.process_time() - begun
+
+
+SPENT: dict[str, Callable[[Path, str], float]] = {
+    "numbers": numbers,
+    "words": words,
+    "parsed": parsed,
+    "built": built,
+}
+"""Ways of which the CPU time is measured without Python's start and imports."""
+
 WAYS: dict[str, tuple[str, Callable[[Path], tuple[int, float]]]] = {
     "plain": ("plain loop, step time alone", plain_loop),
     "program": ("rg or grep -F, piped into that loop", search_program),
@@ -234,15 +302,20 @@ def main() -> int:
     parser.add_argument(
         "--ways", nargs="+", choices=WAYS, default=list(WAYS), help="what is measured (all)"
     )
-    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--way", choices=(*WAYS, *SPENT), help=argparse.SUPPRESS)
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--form", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.way in SPENT:
+        print(SPENT[arguments.way](arguments.log, arguments.form))
+        return 0
     if arguments.way:
         begun = time.perf_counter()
         steps, total = WAYS[arguments.way][1](arguments.log)
         print(json.dumps({"seconds": time.perf_counter() - begun, "steps": steps, "total": total}))
         return 0
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        compare_forms(Path(folder).resolve() / "made.log", arguments.rounds)
         size = arguments.megabytes * 10**6
         for name, mixed, installed in (
             ("one iteration line in thirty", True, 0),
@@ -257,6 +330,29 @@ def main() -> int:
                     found[way].append(measured(way, path))
             _show(name, path.stat().st_size, steps, total, found)
     return 0
+
+
+def compare_forms(path: Path, rounds: int) -> None:
+    """Print the CPU times of reading each console form, and text before a training, as ratios."""
+    print(f"CPU time without Python's start, lowest of {rounds}")
+    print(f"{console_forms.STEPS} steps of   MB  {'numbers':>12} {'parsed':>12} {'with Run':>12}")
+    for form in console_forms.FORMS:
+        console_forms.make(path, form)
+        _show_form(form, path, ("numbers", "parsed", "built"), rounds)
+    make(path, 10**5, mixed=False, before=BEFORE)
+    print(f"{'text before':<15}  MB  {'200 words':>12} {'parsed':>12}")
+    _show_form("", path, ("words", "parsed"), rounds)
+
+
+def _show_form(form: str, path: Path, ways: Sequence[str], rounds: int) -> None:
+    spent: dict[str, list[float]] = {way: [] for way in ways}
+    for _ in range(rounds):
+        for way in ways:
+            log = [__file__, "--way", way, "--log", str(path), "--form", form]
+            spent[way].append(float(child.measure(log).output))
+    plain, *others = (min(times) for times in spent.values())
+    shown = [f"{plain:>10.2f} s", *(f"{each:>6.2f} s {each / plain:>4.1f}×" for each in others)]
+    print(f"{form:<13} {path.stat().st_size / 1e6:>5.1f} {' '.join(shown)}")
 
 
 def _show(

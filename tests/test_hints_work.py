@@ -232,6 +232,16 @@ SITUATIONS = [
         "{command}",
     ),
     Situation(
+        "tprimat read 'no unit.log'",
+        r"confirm with (?P<options>--as-read), or say what the numbers are with --pattern '.+'",
+        "{first} {options}",
+    ),
+    Situation(
+        "tprimat read 'no unit.log'",
+        r"confirm with --as-read, or say what the numbers are with (?P<options>--pattern '.+')",
+        "{first} {options}",
+    ),
+    Situation(
         "tprimat read table.csv",
         r"(?P<command>tprimat read --columns step=COLUMN,time=COLUMN) reads this table",
         "{command} table.csv",
@@ -377,6 +387,10 @@ def files() -> dict[str, str]:
         found[f"{folder}/train.log"] = (DATA / "logs" / "litgpt_small.log").read_text(
             encoding="utf-8"
         )
+    found["one step.log"] = "step 1 took 0.501 s loss 2.1\n"
+    found["no unit.log"] = "".join(
+        f"step {step} took {0.5 + step / 1000:.3f} loss 2.1\n" for step in range(1, 40)
+    )
     found["my run.log"] = "".join(
         f"step {step} took {0.5 + step / 1000:.3f} s loss 2.1\n" for step in range(1, 40)
     )

@@ -238,6 +238,8 @@ MADE_WHEN_THEY_RUN = {
     "tprimat/catalog/gpus.py:gpu.name_pattern",
     "tprimat/catalog/models.py:f'(?<![a-z0-9.])",
     "tprimat/catalog/kernels.py:pattern",
+    "tprimat/catalog/meanings.py:words",
+    "tprimat/catalog/meanings.py:f'(?:{words})",
     "tprimat/catalog/kernels.py:row.pattern",
     "tprimat/redaction/matching.py:rule",
     # What sees a name of ours, or a few words.
@@ -257,6 +259,7 @@ MADE_WHEN_THEY_RUN = {
     "tprimat/compare/systems.py:version",
     "tprimat/machine/cpu.py",
     "tprimat/machine/host.py:pattern",
+    "tprimat/read/forms/fields.py:separator",
     "tprimat/read/mapped.py:begin + piece",
     "tprimat/text.py",
 }

@@ -171,7 +171,7 @@ def _held(value: Any, place: str, depth: int = 0) -> Iterator[tuple[str, re.Patt
 
 def elsewhere() -> Iterator[Use]:
     """Yield the patterns that functions make of the texts that modules hold: of `unknown` calls."""
-    from tprimat.catalog import figures, gpus, kernels, models
+    from tprimat.catalog import figures, gpus, kernels, meanings, models
     from tprimat.redaction import names
     from tprimat.redaction.forms import ISSUED_FORMS, SECRET_FORMS
 
@@ -199,6 +199,10 @@ def elsewhere() -> Iterator[Use]:
             re.compile(words),
             frozenset({"fullmatch"}),
         )
+    for row in meanings.MEANINGS:
+        yield Use(f"tprimat.catalog.meanings: {row.kind}", row.words, frozenset({"search"}))
+    for unit in meanings.UNITS:
+        yield Use(f"tprimat.catalog.meanings: {unit.kind}", unit.words, frozenset({"match"}))
     for note in figures._NOTES:
         yield Use("tprimat.catalog.figures._NOTES", re.compile(note), frozenset({"search"}))
     for mark, rule in names._FORMS.items():

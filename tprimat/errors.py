@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import importlib.util
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from tprimat.redaction import redacted
 from tprimat.text import plain, runnable
@@ -64,6 +64,7 @@ class TensorPrimatError(Exception):
         problem: what is wrong, in one line; without a hint, followed by what to do.
         heading: the heading of docs/troubleshooting.md that says more, as its anchor.
         hint: one action that helps, printed on its own line.
+        details: what else belongs to the problem, each printed on a line of its own.
 
     Attributes:
         message: problem and hint in one line.
@@ -71,10 +72,13 @@ class TensorPrimatError(Exception):
 
     status = ExitStatus.USAGE
 
-    def __init__(self, problem: str, *, heading: str, hint: str | None = None) -> None:
+    def __init__(
+        self, problem: str, *, heading: str, hint: str | None = None, details: Sequence[str] = ()
+    ) -> None:
         super().__init__()
         self.problem = problem
         self.hint = hint
+        self.details = tuple(details)
         self.heading = heading
         # Messages quote files, commands and what programs say.
         self.reword(redacted)
@@ -82,15 +86,17 @@ class TensorPrimatError(Exception):
     def reword(self, change: Callable[[str], str]) -> None:
         """Change the texts, such as the name of a file in them."""
         self.problem, self.hint = change(self.problem), self.hint and change(self.hint)
-        self.message = ": ".join(filter(None, (self.problem, self.hint)))
+        self.details = tuple(map(change, self.details))
+        problem = "; ".join((self.problem, *self.details))
+        self.message = ": ".join(filter(None, (problem, self.hint)))
         self.args = (self.message,)
 
     def line(self) -> str:
-        """Return what a command prints: the problem, the hint and the page that says more, each on
-        its own line.
+        """Return what a command prints: the problem and its details, the hint and the page that
+        says more, each on its own line.
         """
         # Messages quote files and names that others wrote.
-        lines = [f"error: {plain(self.problem)}"]
+        lines = [f"error: {plain(self.problem)}", *map(plain, self.details)]
         if self.hint:
             lines.append(f"hint:  {plain(runnable(self.hint))}")
         if self.heading != SELF_EVIDENT:

@@ -44,6 +44,12 @@ def of_two(gap):
     ),
     ("two single runs", lambda gap: len(cuts([1.0, 1 + gap])), (0.199, 0), (0.201, 1)),
     (
+        "two single runs on unknown machines",
+        lambda gap: len(cuts([1.0, 1 + gap], is_known_machine=False)),
+        (0.0499, 0),
+        (0.0501, 1),
+    ),
+    (
         "ranges of the faster group",
         lambda ranges: len(cuts([1.0, 1.02, *[1.02 * (1 + 0.02 * ranges)] * 2])),
         (3.99, 0),

@@ -195,6 +195,60 @@ MS_SWIFT_EXACT = _lines(
     ),
 )  # fmt: skip
 
+FAIRSEQ = "".join(
+    f"2026-06-14 09:{45 * step // 60:02}:{45 * step % 60:02} | INFO | train_inner | epoch 001: "
+    f" {100 * step:5} / 9000 loss=3.{step:03}, nll_loss=1.{step:03}, ppl=2.11,"
+    f" wps={94000 if step in (11, 21) else 132700}.0, ups=2.22, wpb=59715.0, bsz=2156.2,"
+    f" num_updates={100 * step}, lr=8.17e-05, gnorm=0.6{step:02}, clip=0, loss_scale=32768,"
+    f" train_wall={45 * step}, wall={45 * step + 9}\n"
+    + ("" if step % 10 else f"2026-06-14 09:{45 * step // 60:02}:{45 * step % 60:02} | INFO | valid"
+       f" | epoch 001 | valid on 'valid' subset | loss 4.5 | ppl 22.6 | num_updates {100 * step}\n")
+    for step in STEPS
+)  # fmt: skip
+"""Words per update over words/s are 0.45 s; a validation lies in the next record."""
+
+MINDFORMERS = "".join(
+    f"2026-02-03 10:04:{step:02},000 - [mindformers/core/callback/callback.py:529] - INFO - {{"
+    f" Epoch:[  {1 + step // 21}/  2], step:[   {1 + (step - 1) % 20:2}/   20], loss:"
+    f" {10 - step / 10:.3f}, per_step_time: {990 + step % 4}ms, lr: 1e-05, overflow cond: False,"
+    f" loss_scale: 1.0, global_norm: [3.11{step:02}], train_throughput_per_npu: 150.2{step:02}T\n"
+    for step in STEPS
+)
+
+MMENGINE = "".join(
+    f"2026/03/02 09:10:{step:02} - mmengine - INFO - Iter(train) [{10 * step:4}/ 900]  lr: 2.1000e-05"
+    f"  eta: 0:20:01  time: 0.10{step:02}  data_time: 0.0192  memory: 15266  loss: 1.2{step:03} "
+    f" grad_norm: 0.5{step:03}\n"
+    for step in STEPS
+)
+
+MMENGINE_EPOCHS = "".join(
+    f"07/03 13:04:{step:02} - mmengine - INFO - Epoch(train)  [{1 + (step - 1) // 15}]"
+    f"[{10 + 10 * ((step - 1) % 15):3}/150]"
+    f"  lr: 3.3333e-04  time: 0.10{step:02}  data_time: 0.0335  memory: 970  loss: 6.1{step:03}\n"
+    for step in STEPS
+)  # fmt: skip
+"""Two epochs of 150 iterations."""
+
+NANOTRON = "".join(
+    f"10/17/2026 16:{23 * step // 120:02}:{23 * step // 2 % 60:02} [INFO|DP=0|PP=0|TP=0]: iteration:"
+    f" {step} / 900 | consumed_tokens: 2{step:02}K | elapsed_time_per_iteration_ms: 11.5K |"
+    f" tokens_per_sec: 22.8K | tokens_per_sec_per_gpu: 11.4K | global_batch_size: 64 | lm_loss:"
+    f" 2.{100 + step} | lr: 1e-05 | model_tflops_per_gpu: 38.5 | hardware_tflops_per_gpu: 41.5 |"
+    f" grad_norm: 1.1{step:02}\n"
+    for step in STEPS
+)
+
+PADDLENLP = "".join(
+    f"[2026-01-02 11:00:{4 * step // 1000:02},{4 * step % 1000:03}] [    INFO] - loss: 7.9{step:03},"
+    f" learning_rate: 1e-07, global_step: {10 * step}, current_memory_allocated: 7.5,"
+    f" interval_runtime: 4.0{step:02}, interval_samples_per_second: 9.97{step:02},"
+    f" interval_tokens_per_second_per_device: 10209.4{step:02}, interval_hardware_tflops_per_device:"
+    f" 30.2, interval_steps_per_second: 2.49{step:02}, progress_or_epoch: 0.1\n"
+    for step in STEPS
+)
+"""Time stamps of lines that a buffer held back; a record is of ten steps."""
+
 LOGS = {
     "llama_factory": LLAMA_FACTORY,
     "ms_swift": MS_SWIFT,
@@ -213,6 +267,12 @@ LOGS = {
     "nemo_rl": NEMO_RL,
     "llm.c": LLM_C,
     "build-nanogpt": BUILD_NANOGPT,
+    "fairseq": FAIRSEQ,
+    "mindformers": MINDFORMERS,
+    "mmengine": MMENGINE,
+    "mmengine, epochs": MMENGINE_EPOCHS,
+    "nanotron": NANOTRON,
+    "paddlenlp": PADDLENLP,
     "wandb, history": WANDB_HISTORY,
     "wandb, chart": WANDB_CHART,
 }

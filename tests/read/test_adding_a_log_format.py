@@ -17,7 +17,7 @@ def page(repository):
 
 
 def test_every_piece_of_code_on_the_page_stands_in_the_source(repository, page):
-    source = (repository / "tprimat/read/litgpt.py").read_text(encoding="utf-8")
+    source = (repository / "tprimat/read/forms/programs.py").read_text(encoding="utf-8")
     pieces = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     assert len(pieces) >= 5
     assert [piece for piece in pieces if piece not in source] == []
@@ -31,17 +31,17 @@ def test_every_file_that_the_page_names_is_there(repository, page):
 
 
 def test_the_log_format_is_found():
-    assert [reader.name for reader in read.log_formats()].count("litgpt") == 1
+    assert [reader.name for reader in read.log_formats()].count("mmengine") == 1
 
 
-def test_its_data_become_optimizer_steps(repository, tmp_path, monkeypatch, capsys):
+def test_its_data_become_steps(repository, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert run("read", [str(repository / "tests" / "data" / "logs" / "litgpt_small.log")]) == 0
-    (path,) = (tmp_path / "output").glob("train_litgpt_*.json")
+    assert run("read", [str(repository / "tests" / "data" / "logs" / "mmengine_small.log")]) == 0
+    (path,) = (tmp_path / "output").glob("train_mmengine_*.json")
     (found,) = store.read(path)
-    assert found.steps == (1, 2, 3)
-    assert found.step_times == pytest.approx((1.04872, 0.6105, 0.608))
-    assert found.loss_values == (1.66, 1.64, 1.61)
-    assert found.lines == (3, 5, 7)
-    assert found.memory_metrics.peak_memory_allocated_gb == 13.0
-    assert found.status == "complete"
+    # The second epoch goes on after the 25 steps of the first one.
+    assert found.steps == (10, 20, 35)
+    assert found.step_times == (0.52, 0.49, 0.5)
+    assert found.loss_values == (2.4, 2.3, 2.2)
+    assert found.lines == (1, 2, 4)
+    assert found.memory_metrics.peak_memory_allocated_gb == pytest.approx(16.008)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tprimat.read.parsing.events import Events, Mark, event_in, has_sign
+from tprimat.read.parsing.records import LogContext
 
 NOON = 1772366400.0
 """2026-03-01 12:00:00 on a clock without an offset."""
@@ -153,3 +154,10 @@ def test_events_alone_are_absorbed_without_the_times():
     one = fed(said(5))
     one.absorb_marks(fed(said(65), "-- arguments --"))
     assert (one.first, one.last, len(one.marks), len(one.stamps)) == (moment(5), moment(5), 1, 2)
+
+
+@pytest.mark.parametrize(("label", "hints"), [("memory", 1), ("gpu_memory", 0), ("xmemory", 0)])
+def test_scarce_memory_by_its_own_label(label, hints):
+    context = LogContext()
+    context.feed(3, f"step: 1  {label}: 134.43GiB(96.21%)")
+    assert len(context.hinted) == hints

@@ -202,3 +202,59 @@ def test_readers_that_count_no_steps_or_find_some_before_they_know_the_log():
     assert got([Fake("a", "x", step="x")], ["x"] * 200, DetectionLimits(10**6, 10**6, 64)) == {
         "a": list(range(1, 129))
     }
+
+
+def test_a_reader_that_has_steps_and_does_not_count_them_is_alone_after_so_many_lines():
+    """A second one, such as DeepSpeed's beside the Trainer's, is heard until then."""
+    limits = DetectionLimits(steps=1, lines=128, known_lines=10**6)
+    readers = [Fake("a", "known", knows="known"), Fake("b", "know")]
+    readers[0].has_steps = True
+    readers[0].feed = lambda line: readers[0].got.append(line.number) or True
+    readers[0].recognized = True
+    assert got(readers, ["known"] * 320, limits)["b"] == list(range(1, 193))
+    late = [Fake("a", "known", knows="known"), Fake("b", "known", knows="mine")]
+    late[0].has_steps = True
+    lines = [*["known"] * 150, "known mine", *["known"] * 169]
+    assert got(late, lines, limits)["b"] == list(range(1, 321))
+
+
+def fed_beyond(lines: list[str], *readers: Fake, **limits: int) -> LogFeeder:
+    """Feed lines when the first reader, which has steps, is alone: from line 193 on."""
+    readers[0].has_steps = True
+    all_limits = {"steps": 25, "lines": 128, "known_lines": 10**6, **limits}
+    return fed([*readers], [*["known"] * 192, *lines], DetectionLimits(**all_limits))
+
+
+def test_a_line_that_is_no_step_is_overheard_by_who_has_a_sign_in_it():
+    one, other = Fake("a", "known", knows="known"), Fake("b", "mine", "x1", knows="mine 7")
+    fed_beyond(["mine 1", "12:30:45", "x", "x2", "mine 7", "12:30:45", "x"], one, other)
+    # A sign may differ in its digits. Who knows the log then reads on.
+    assert other.got == [1, 2, 193, 196, 197, 198, 199]
+    assert one.got == list(range(1, 200))
+
+
+def test_a_step_is_overheard_by_nobody():
+    one, other = Fake("a", "known", knows="known"), Fake("b", "mine", knows="mine")
+    feed = one.feed
+    one.feed = lambda line: feed(line) or "step" in line.text
+    fed_beyond(["mine step", "mine"], one, other)
+    assert other.got == [1, 2, 194]
+
+
+def test_nobody_overhears_beside_a_reader_that_counts_its_steps():
+    one = Fake("a", "known", knows="known", step="known")
+    other = Fake("b", "mine", knows="mine")
+    fed_beyond(["mine"], one, other)
+    assert other.got == [1, 2]
+
+
+@pytest.mark.parametrize("length", [feeder.LONGEST_SPELLING, feeder.LONGEST_SPELLING + 1])
+@pytest.mark.parametrize("most", [0, 1, 2])
+def test_so_many_spellings_with_their_readers_are_kept(length, most, monkeypatch):
+    monkeypatch.setattr(feeder, "MOST_SPELLINGS", most)
+    one, other = Fake("a", "known", knows="known"), Fake("b", "mine")
+    said = ["mine 1".rjust(length), "mine x", "known x", "mine 1".rjust(length)]
+    made = fed_beyond(said, one, other)
+    assert other.got == [1, 2, 193, 194, 196]
+    kept = 3 if length == feeder.LONGEST_SPELLING else 2
+    assert len(made._audience._by_spelling) == min(most, kept)

@@ -59,6 +59,7 @@ def test_the_first_and_the_last_time():
         None,
     )
     assert text.last_stamp_span("x 2026-02-30 02:17:24") == (2, 21)
+    assert text.last_stamp_span("a: b:c 2026-05-11T02:17:24.5Z: 1:2:3") == (7, 29)
 
 
 def test_times_on_their_clocks():
@@ -262,3 +263,8 @@ def test_prefixes(shown, bare):
 )
 def test_colours(shown, bare):
     assert text.clean(shown) == bare
+
+
+def test_lines_of_one_spelling_differ_in_digits_alone():
+    assert text.spelling_of("step 12: 3.5e-07 µ") == "step 00: 0.0e-00 µ".encode()
+    assert text.spelling_of("\ud800 7") == text.spelling_of("\ud800 1")

@@ -4,14 +4,14 @@ none twice.
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 
+from tprimat import read
 from tprimat.read import tracked
 from tprimat.read.hf_trainer import fields
 from tprimat.read.parsing.records import LoggedTraining
 
+READERS = {each.name: each for each in read.log_formats()}
 GIB = 1.073741824
 
 # By format: the printed name, the name of the value, and what 50 of the printed unit are.
@@ -76,7 +76,7 @@ PRINTED = {
         ("acc", "token_accuracy", 50.0),
         ("memory(GiB)", "memory_max_reserved_gb", 50 * GIB),
     ),
-    "nemo.reader": (
+    "nemo": (
         ("lr", "learning_rate", 50.0),
         ("learning_rate", "learning_rate", 50.0),
         ("reduced_train_loss", "loss", 50.0),
@@ -319,8 +319,8 @@ OF_TRACKERS = {
     [(log_format, *row) for log_format, rows in PRINTED.items() for row in rows],
 )
 def test_a_value_is_read_under_each_name_that_a_framework_prints(log_format, printed, name, value):
-    reader = importlib.import_module(f"tprimat.read.{log_format}").Reader()
-    figure = "50e9" if (log_format, name[-3:]) == ("nemo.reader", "_gb") else "50"
+    reader = READERS[log_format]()
+    figure = "50e9" if (log_format, name[-3:]) == ("nemo", "_gb") else "50"
     assert reader.new_record(1, 1, {printed: figure}).figures() == {
         name: pytest.approx(value, rel=1e-4)
     }
@@ -389,6 +389,6 @@ def test_a_trackers_row_of_the_whole_training_is_no_step(summary):
 
 @pytest.mark.parametrize("optimizer", ["AdamW", "Adam", "DecoupledLionW", "SomebodysOwn"])
 def test_composer_has_the_rate_of_any_optimizer(optimizer):
-    reader = importlib.import_module("tprimat.read.composer").Reader()
+    reader = READERS["composer"]()
     record = reader.record(1, 1, {f"lr-{optimizer}/group0": "0.0003"})
     assert record.figures() == {"learning_rate": 0.0003}

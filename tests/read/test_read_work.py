@@ -155,6 +155,11 @@ NOT_CONTINUED = {
     "torchtitan",
     "wandb, history",
     "wandb, chart",
+    "fairseq",
+    "mindformers",
+    "mmengine",
+    "mmengine, epochs",
+    "nanotron",
 }
 """Synthetic logs whose step lines can't be continued, or that are read as a whole."""
 

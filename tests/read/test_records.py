@@ -8,10 +8,13 @@ import pytest
 from stored_runs import sentences_of
 
 from tprimat.read.parsing import records
-from tprimat.read.parsing.events import Mark
+from tprimat.read.parsing.events import SIGNS, Mark
+from tprimat.read.parsing.failures import HINTS
 from tprimat.read.parsing.records import LogContext, LoggedTraining, Record
 from tprimat.read.parsing.text import NO_YEAR, Stamp
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, SHORTEST_STEP
+
+NOW = datetime.datetime(2026, 5, 11, 2, 17, 24)
 
 
 def put(name: str, printed: object) -> Record:
@@ -427,3 +430,49 @@ class TestContext:
         for name, value in stated.items():
             later.state(name, value, 5, "")
         assert context.starts_over(later) is over
+
+
+@pytest.mark.parametrize(
+    ("said", "is_empty"),
+    [
+        ("x", True),
+        ("2026-05-11 02:17:24 x", False),
+        ("saving checkpoint at iteration 3", False),
+        ("ValueError: no", False),
+        ("During handling of the above exception, another one", False),
+        ("job exited with code 0", False),
+        ("NCCL version 2.22.3", False),
+        ("Time limit reached. Elapsed time is 1:00. Signaling Trainer to stop.", False),
+    ],
+)
+def test_whether_a_stretch_has_said_anything(said, is_empty):
+    context = LogContext()
+    assert context.is_empty
+    context.feed(7, said)
+    assert context.is_empty is is_empty
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        LogContext(marks={"success": 3}),
+        LogContext(begun=True),
+        LogContext(first_stamp=Stamp(NOW, 1)),
+    ],
+)
+def test_what_a_reader_itself_notes_is_something_said(context):
+    assert not context.is_empty
+    stated = LogContext()
+    stated.state("num_gpus", 8, 3, "8 GPUs")
+    assert not stated.is_empty
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+def test_signs_of_lines_whose_spelling_is_kept_and_of_longer_ones(longer):
+    """No sign has a digit, so that lines of one spelling have the same ones."""
+    context = LogContext()
+    for number in range(10, 14):
+        said = f"saving checkpoint at iteration {number}"
+        context.feed(number, said.rjust(records.LONGEST_SPELLING + longer))
+    assert [mark.step for mark in context.events.marks] == [10, 11, 12, 13]
+    assert not any(map(str.isdigit, "".join((*SIGNS, *HINTS))))

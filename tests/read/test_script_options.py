@@ -4,9 +4,13 @@ and JSON have it.
 
 from __future__ import annotations
 
+import made_logs
 import pytest
+from limits import limits
 
+from tprimat.read import read as read_log
 from tprimat.read.parsing import options
+from tprimat.read.parsing.text import lines
 from tprimat.read.parsing.values import LoggedValues
 
 VALUES = {
@@ -50,10 +54,15 @@ def test_each_option_is_read_in_each_form(name):
     for text in (f"--{name}={value}", f"python train.py --{name} {value} \\"):
         assert read(text) == read(text, bare=False) == expected, text
     for text in (f"{name}: {value}", f"{name}={value},", f'"{name}": "{value}",'):
-        assert read(text) == ({} if name == "block_size" else expected), text
+        assert read(text) == ({} if name in options._DASHED_ONLY else expected), text
         assert read(text, bare=False) == {}
     # A blank alone is of a command line.
     assert read(f"{name} {value}") == {}
+    # Hyphens are of a command line, too.
+    hyphened = name.replace("_", "-")
+    assert read(f"python train.py --{hyphened} {value}", bare=False) == expected
+    if hyphened != name:
+        assert read(f"{hyphened}: {value}") == {}
 
 
 @pytest.mark.parametrize(("name", "expected"), READ.items())
@@ -65,7 +74,9 @@ def test_the_field_that_an_option_states(name, expected):
     ("text", "gpus"),
     [
         ("--num_processes 16", 16),
-        ("--num-processes=16", None),
+        ("--num-processes=16", 16),
+        ("accelerate launch --num_processes 8 --num_machines 2 train.py", 8),
+        ("--num-gpus 8 --num-nodes 4", 32),
         ("--nproc_per_node 8", 8),
         ("--nproc-per-node=8", 8),
         ("--nproc-per-node=8 --nnodes=2", 16),
@@ -77,6 +88,54 @@ def test_the_field_that_an_option_states(name, expected):
 )
 def test_the_number_of_gpus(text, gpus):
     assert read(text).get("num_gpus") == gpus
+
+
+def wrapped(*texts, apart=1):
+    """The number of GPUs of a command over lines that are so far apart."""
+    stated = LoggedValues()
+    for place, text in enumerate(texts):
+        options.options_in(text, 3 + apart * place, stated)
+    return stated.count("num_gpus")
+
+
+@pytest.mark.parametrize(
+    ("texts", "gpus"),
+    [
+        (("torchrun --nnodes 2 \\", "  --nproc_per_node 8 \\", "  train.py --seed 1"), 16),
+        (("torchrun --nproc_per_node 8 \\", "  --nnodes 2 train.py"), 16),
+        (("torchrun --nproc_per_node 8 \\", "  train.py --seed 1"), 8),
+        # Another command.
+        (("torchrun --nnodes 2 --nproc_per_node 4", "torchrun --nproc_per_node 8"), 8),
+        (("torchrun --nnodes 2", "torchrun --nproc_per_node 8"), 8),
+    ],
+)
+def test_the_number_of_gpus_of_a_command_over_several_lines(texts, gpus):
+    assert wrapped(*texts) == gpus
+
+
+@limits(
+    (
+        "lines of a command",
+        lambda apart: wrapped("torchrun --nnodes 2 \\", "--nproc_per_node 8", apart=apart),
+        (19, 16),
+        (20, 8),
+    )
+)
+def test_limits_of_a_command(ask, below, above):
+    assert (ask(below[0]), ask(above[0])) == (below[1], above[1])
+
+
+@pytest.mark.parametrize("log", ["MS_SWIFT", "LLAMA_FACTORY"])
+def test_u6_a_launch_command_states_sizes_for_a_small_reader(log):
+    command = (
+        "torchrun --nproc-per-node 4 --nnodes 2 \\\n  train.py --global-batch-size 128 \\\n"
+        "  --seq-length 4096\n"
+    )
+    content = command + getattr(made_logs, log)
+    (run,) = read_log(lines([content.encode()]), "a log")
+    config = run.training_config
+    assert (run.num_gpus, config.global_batch_size, config.sequence_length) == (8, 128, 4096)
+    assert run.told("sizes-unknown") == ()
 
 
 @pytest.mark.parametrize(

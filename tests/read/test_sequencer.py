@@ -315,3 +315,38 @@ def test_a_restart_is_a_start_in_the_timeline():
     assert [(mark.kind, mark.phase, mark.line) for mark in training.around.events.marks] == [
         ("start", "begins", 3)
     ]
+
+
+SAID = [
+    "2026-03-01 12:00:00 x",
+    "ValueError: no",
+    "Time limit reached. Elapsed time is 1:00. Signaling Trainer to stop.",
+    "saving checkpoint at iteration 1",
+]
+
+
+def said_before(said: str, *, at_once: bool, at: float | None) -> RecordSequencer:
+    """A sequencer of records behind a line; `at_once` is whether they may be added at once."""
+    sorter = RecordSequencer()
+    for number, step in enumerate((1, 2, 3, 5), 1):
+        if number == 2:
+            sorter.pending.feed(9, said)
+        # Whoever begins a stretch has said something.
+        sorter.pending.begun = not at_once
+        sorter.take(record(step, at and at + number))
+    return sorter
+
+
+@pytest.mark.parametrize("said", SAID)
+@pytest.mark.parametrize("at", [None, 7.0])
+def test_records_right_after_each_other_are_as_others(said, at):
+    """What is said once stays, and what looked like an end is none after a further record."""
+    found = [said_before(said, at_once=at_once, at=at) for at_once in (True, False)]
+    assert told(found[0]) == told(found[1])
+    for name in ("first_stamp", "stated", "hinted", "events"):
+        assert len({repr(getattr(each.trainings[0].around, name)) for each in found}) == 1
+    for each in found:
+        causes = each.trainings[0].around.causes
+        assert causes.cause() is None
+        assert (causes.asked is not None) is said.startswith("Time limit")
+        assert each._interval == 2

@@ -54,7 +54,7 @@ def test_a_real_log_is_read_as_its_truth_says(folder, name, samples, truth):
         assert run.platform == "nvd"
     if "peak_gpu_memory_mb" in extra:
         assert run.memory_metrics.peak_memory_allocated_gb == 43.309
-        assert any("suggest 8 GPUs" in warning for warning in run.warnings)
+        assert any("number of GPUs (8) follows" in warning for warning in run.warnings)
 
 
 def test_litgpt_records_are_optimizer_steps_and_say_so(samples, truth):
@@ -133,9 +133,9 @@ class TestLightningCsv:
     [
         (2000, "one GPU processes 2× the tokens of all"),
         (1015, "one GPU processes 1.01× the tokens of all"),
-        (1005, "suggest 1 GPU;"),
-        (1000, "suggest 1 GPU;"),
-        (125, "suggest 8 GPUs"),
+        (1005, "the number of GPUs (1) follows from"),
+        (1000, "the number of GPUs (1) follows from"),
+        (125, "the number of GPUs (8) follows from"),
         (400, ""),
         (900, ""),
     ],
@@ -150,7 +150,7 @@ def test_olmos_rates(rate, words):
         for step in range(1, 12)
     )
     (run,) = runs_of_text(log)
-    told = [each for each in run.warnings if "suggest" in each or "contradict" in each]
+    told = [each for each in run.warnings if "follows" in each or "contradict" in each]
     assert [words in each for each in told] == ([True] if words else [])
 
 

@@ -4,6 +4,8 @@ resembles.
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from tprimat.read.parsing import torn
@@ -179,3 +181,44 @@ def test_long_lines_are_left_alone(length, seen):
 )
 def test_decimals(number, decimals):
     assert torn._decimals(number) == decimals
+
+
+def every_text(texts: list[str], *, most_spellings: int, monkeypatch: pytest.MonkeyPatch) -> list:
+    monkeypatch.setattr(torn, "MOST_SPELLINGS", most_spellings)
+    return shown(*texts)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_known_spellings_change_no_line(seed, monkeypatch):
+    chance = random.Random(seed)
+    texts = []
+    for step in range(300):
+        whole = f"step {step} loss {chance.uniform(1, 20):.{chance.choice((2, 2, 2, 3))}f} rate"
+        text = f"{whole} {chance.choice((900, 900, 90000)) + step}{chance.choice(('', '', ' x'))}"
+        texts.append(text[: chance.randrange(8, len(text))] if chance.random() < 0.1 else text)
+    assert every_text(texts, most_spellings=4096, monkeypatch=monkeypatch) == every_text(
+        texts, most_spellings=0, monkeypatch=monkeypatch
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("x" * (torn.LONGEST_SPELLING - 7) + " {} 7 ms", True),
+        ("x" * (torn.LONGEST_SPELLING - 6) + " {} 7 ms", False),
+    ],
+)
+def test_spellings_of_so_many_bytes_are_kept(text, known):
+    lines = TornLines()
+    for step in range(torn.LEAST):
+        lines.read(Line(step, text.format(step), True), lambda _: True)
+        assert bool(lines._spellings) is (known and step == torn.LEAST - 1)
+
+
+def test_so_many_spellings_are_kept(monkeypatch):
+    monkeypatch.setattr(torn, "MOST_SPELLINGS", 2)
+    lines = TornLines()
+    for name in "abc":
+        for step in range(torn.LEAST):
+            lines.read(Line(step, f"{name} {step} ms", True), lambda _: True)
+    assert sorted(lines._spellings) == [b"a 0 ms", b"b 0 ms"]

@@ -6,27 +6,11 @@ import io
 
 import pytest
 
+from tprimat import read
 from tprimat.analysis.warmup import MINIMUM_RECORDS
-from tprimat.read import (
-    automodel,
-    composer,
-    dllogger,
-    litgpt,
-    llama_factory,
-    maxtext,
-    megatron_bridge,
-    ms_swift,
-    nanogpt,
-    nemo_rl,
-    olmo,
-    torchtune,
-    tracelens,
-    verl,
-    wandb_offline,
-)
+from tprimat.read import dllogger, megatron_bridge, tracelens, wandb_offline
 from tprimat.read import golden as golden_values
 from tprimat.read.deepspeed import profile, setup
-from tprimat.read.deepspeed import reader as deepspeed
 from tprimat.read.hf_trainer import state
 from tprimat.read.kineto import events
 from tprimat.read.parsing.parsed_log import InputFile
@@ -34,23 +18,25 @@ from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import LoggedValue, LoggedValues
 from tprimat.read.tensorboard import tfevents
 
+READERS = {each.name: each for each in read.log_formats()}
+
 
 @pytest.mark.parametrize(
-    ("module", "content", "is_taken"),
+    ("name", "content", "is_taken"),
     [
-        (automodel, '{"step": 3, "tps": 5.0, "num_label_tokens": 1}', True),
-        (automodel, '{"step": 3, "tps": 5.0}', False),
-        (automodel, '{"step": 3, "tps": ', False),
-        (automodel, '{"step": 3, "tps_per_gpu": 5.0, "num_label_tokens": 1}', False),
-        (automodel, "step 3 | epoch 0 | loss 2.5 | tps 5.0", True),
-        (automodel, "step 3 | epoch 0 | loss 2.5", False),
-        (automodel, "else", False),
-        (composer, "[batch=3/20]:", True),
-        (composer, " Train loss/train/total: 2.5", True),
-        (composer, " Eval metrics/eval/Loss: 2.5", False),
-        (composer, "else", False),
+        ("automodel", '{"step": 3, "tps": 5.0, "num_label_tokens": 1}', True),
+        ("automodel", '{"step": 3, "tps": 5.0}', False),
+        ("automodel", '{"step": 3, "tps": ', False),
+        ("automodel", '{"step": 3, "tps_per_gpu": 5.0, "num_label_tokens": 1}', False),
+        ("automodel", "step 3 | epoch 0 | loss 2.5 | tps 5.0", True),
+        ("automodel", "step 3 | epoch 0 | loss 2.5", False),
+        ("automodel", "else", False),
+        ("composer", "[batch=3/20]:", True),
+        ("composer", " Train loss/train/total: 2.5", True),
+        ("composer", " Eval metrics/eval/Loss: 2.5", False),
+        ("composer", "else", False),
         (
-            deepspeed,
+            "deepspeed",
             (
                 "epoch=0/micro_step=3/global_step=3, RunningAvgSamplesPerSec=2.5,"
                 " CurrSamplesPerSec=3.5"
@@ -58,61 +44,61 @@ from tprimat.read.tensorboard import tfevents
             True,
         ),
         (
-            deepspeed,
+            "deepspeed",
             (
                 "epoch=0/micro_step=3/global_step=0, RunningAvgSamplesPerSec=2.5,"
                 " CurrSamplesPerSec=3.5"
             ),
             True,
         ),
-        (deepspeed, "SamplesPerSec=", False),
-        (dllogger, 'DLLL {"step": 3, "data": {"loss": 2.5}}', False),
-        (litgpt, "iter 1 step 1 | loss train: 2.5, val: n/a | iter time: 3.5 ms", True),
-        (litgpt, "iter 1 step 1 | loss train: 2.5, val: n/a | iter time: 3.5 ms (step)", True),
-        (litgpt, "iter time: 3.5 ms", False),
-        (llama_factory, '{"current_steps": 3, "loss": 2.5}', True),
-        (llama_factory, '{"current_steps": 3, "eval_loss": 2.5}', True),
-        (llama_factory, '{"current_steps": 0, "loss": 2.5}', False),
-        (maxtext, "completed step: 3, seconds: 2.5", True),
-        (maxtext, "completed step: 3, loss: 2.5", True),
-        (maxtext, "completed", False),
-        (megatron_bridge, "Step Time : 2.5s", True),
-        (megatron_bridge, "Step Time : ?", True),
-        (megatron_bridge, "Step Time", False),
-        (ms_swift, '{"global_step/max_steps": "3/5", "elapsed_time": "3s", "loss": 2.5}', True),
-        (ms_swift, '{"global_step/max_steps": "3/5", "loss": 2.5}', False),
-        (nanogpt, "s:3 trl:2.5", True),
-        (nanogpt, "s:3 tel:2.5", True),
-        (nanogpt, "else", False),
-        (nemo_rl, "== Epoch 1/2 ==", True),
-        (nemo_rl, "== Step 1/2 ==", True),
-        (nemo_rl, "else", False),
-        (olmo, "[step=3/4]", True),
-        (olmo, "    train/CE loss=2.5", False),
-        (torchtune, "Step 3 | loss:2.5", True),
-        (torchtune, "Step 3 | tokens_per_second:2.5", True),
-        (torchtune, "Step 3 | eval:2.5", False),
-        (torchtune, "Step", False),
-        (verl, "step:3 - train/time(s):2.5", True),
-        (verl, "train/time(s):2.5", False),
+        ("deepspeed", "SamplesPerSec=", False),
+        ("dllogger", 'DLLL {"step": 3, "data": {"loss": 2.5}}', False),
+        ("litgpt", "iter 1 step 1 | loss train: 2.5, val: n/a | iter time: 3.5 ms", True),
+        ("litgpt", "iter 1 step 1 | loss train: 2.5, val: n/a | iter time: 3.5 ms (step)", True),
+        ("litgpt", "iter time: 3.5 ms", False),
+        ("llama_factory", '{"current_steps": 3, "loss": 2.5}', True),
+        ("llama_factory", '{"current_steps": 3, "eval_loss": 2.5}', True),
+        ("llama_factory", '{"current_steps": 0, "loss": 2.5}', False),
+        ("maxtext", "completed step: 3, seconds: 2.5", True),
+        ("maxtext", "completed step: 3, loss: 2.5", True),
+        ("maxtext", "completed", False),
+        ("megatron_bridge", "Step Time : 2.5s", True),
+        ("megatron_bridge", "Step Time : ?", True),
+        ("megatron_bridge", "Step Time", False),
+        ("ms_swift", '{"global_step/max_steps": "3/5", "elapsed_time": "3s", "loss": 2.5}', True),
+        ("ms_swift", '{"global_step/max_steps": "3/5", "loss": 2.5}', False),
+        ("nanogpt", "s:3 trl:2.5", True),
+        ("nanogpt", "s:3 tel:2.5", True),
+        ("nanogpt", "else", False),
+        ("nemo_rl", "== Epoch 1/2 ==", True),
+        ("nemo_rl", "== Step 1/2 ==", True),
+        ("nemo_rl", "else", False),
+        ("olmo", "[step=3/4]", True),
+        ("olmo", "    train/CE loss=2.5", False),
+        ("torchtune", "Step 3 | loss:2.5", True),
+        ("torchtune", "Step 3 | tokens_per_second:2.5", True),
+        ("torchtune", "Step 3 | eval:2.5", False),
+        ("torchtune", "Step", False),
+        ("verl", "step:3 - train/time(s):2.5", True),
+        ("verl", "train/time(s):2.5", False),
     ],
 )
-def test_what_a_line_is_taken_for(module, content, is_taken):
+def test_what_a_line_is_taken_for(name, content, is_taken):
     """A line that is taken is looked at no further."""
-    assert module.Reader().take(Line(1, content, True)) is is_taken
+    assert READERS[name]().take(Line(1, content, True)) is is_taken
 
 
 @pytest.mark.parametrize(
-    ("module", "content"),
+    ("name", "content"),
     [
-        (litgpt, "iter 1 step 1 | loss train: 2.5, val: n/a | iter time: 3.5 ms"),
-        (verl, "step:3 - train/time(s):2.5"),
-        (megatron_bridge, "Step Time : ?"),
+        ("litgpt", "iter 1 step 1 | loss train: 2.5, val: n/a | iter time: 3.5 ms"),
+        ("verl", "step:3 - train/time(s):2.5"),
+        ("megatron_bridge", "Step Time : ?"),
     ],
 )
-def test_the_last_line_of_a_file_that_is_cut(module, content):
-    reader = module.Reader()
-    assert reader.take(Line(1, content, False)) is (module is megatron_bridge)
+def test_the_last_line_of_a_file_that_is_cut(name, content):
+    reader = READERS[name]()
+    assert reader.take(Line(1, content, False)) is (name == "megatron_bridge")
     assert reader.recognized is False
 
 

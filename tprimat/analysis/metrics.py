@@ -34,7 +34,8 @@ METRICS = (
         "Throughput per GPU",
         "tokens/s/GPU",
         "higher",
-        "global_batch_size × sequence_length / avg_step_time_seconds / num_gpus",
+        "global_batch_size × sequence_length / avg_step_time_seconds / num_gpus; without these as"
+        " printed by the source",
         "NeMo tokens_per_sec_per_gpu, Primus tokens/s/GPU",
     ),
     Metric(
@@ -42,7 +43,8 @@ METRICS = (
         "Throughput",
         "tokens/s",
         "higher",
-        "global_batch_size × sequence_length / avg_step_time_seconds",
+        "global_batch_size × sequence_length / avg_step_time_seconds; without these as printed by"
+        " the source",
     ),
     Metric(
         "avg_step_time_seconds",

@@ -23,12 +23,15 @@ RANGES = 4.0
 """
 
 
-def cuts(times: Sequence[float]) -> list[tuple[float, float]]:
+def cuts(times: Sequence[float], *, is_known_machine: bool = True) -> list[tuple[float, float]]:
     """Return the gaps between groups of runs that run-to-run variation can't explain, the fastest
     first.
 
     Args:
         times: mean step time of each run, s.
+        is_known_machine: whether the runs state the GPU that they ran on. If they don't, nothing
+            but their speed tells that two runs are of one system, and LEAST_GAP separates a single
+            run, too: at 1.74 and 2.00 s, two logs are of two systems.
 
     Returns:
         The step times on both sides of each gap, s; of all ways to cut in which each two
@@ -40,14 +43,14 @@ def cuts(times: Sequence[float]) -> list[tuple[float, float]]:
     for least in sorted(gap for gap in gaps if gap > LEAST_GAP):
         edges = [0, *(place for place, gap in enumerate(gaps, 1) if gap >= least), len(ordered)]
         groups = [ordered[start:end] for start, end in itertools.pairwise(edges)]
-        if all(map(_are_apart, groups, groups[1:])):
+        least_of_one = LEAST_GAP_OF_ONE if is_known_machine else LEAST_GAP
+        pairs = itertools.pairwise(groups)
+        if all(_are_apart(fast, slow, least_of_one) for fast, slow in pairs):
             return [(fast[-1], slow[0]) for fast, slow in itertools.pairwise(groups)]
     return []
 
 
-def _are_apart(fast: Sequence[float], slow: Sequence[float]) -> bool:
+def _are_apart(fast: Sequence[float], slow: Sequence[float], least_of_one: float) -> bool:
     gap = slow[0] / fast[-1] - 1
     widest = max(each[-1] / each[0] - 1 for each in (fast, slow))
-    return gap > max(
-        RANGES * widest, LEAST_GAP if min(len(fast), len(slow)) > 1 else LEAST_GAP_OF_ONE
-    )
+    return gap > max(RANGES * widest, LEAST_GAP if min(len(fast), len(slow)) > 1 else least_of_one)

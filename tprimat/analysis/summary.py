@@ -16,7 +16,7 @@ import msgspec
 from tprimat.analysis import account, intervals, records, stats, token_rates, warmup
 from tprimat.analysis.causes import cause_of_change
 from tprimat.analysis.segments import Segment, find_segments
-from tprimat.notes import Note
+from tprimat.notes import Note, NoteValue
 from tprimat.results.account import Clock, Entry
 from tprimat.results.fields import known_values
 from tprimat.results.run import PerformanceMetrics, Run, Steady, sentences
@@ -134,6 +134,16 @@ class Summary:
         return sentences(self.notes)
 
     @property
+    def has_speed(self) -> bool:
+        """Whether the mean step time is known, or a printed rate in its place."""
+        return self.performance.avg_step_time_seconds is not None or self.is_printed
+
+    @property
+    def is_printed(self) -> bool:
+        """Whether tokens/s are printed by the source, not computed."""
+        return any(note.code == token_rates.PRINTED for note in self.notes)
+
+    @property
     def is_stationary(self) -> bool:
         """Whether one speed describes the steady part of the run."""
         return len(self.segments) == 1 and self.segments[0].drift is None
@@ -165,7 +175,11 @@ def summarize(
     profiled = run.profiled_steps
     whole = records.without(run, profiled)
     run = records.trained(run)
-    if run.environment.emulated or all(time is None for time in run.step_times):
+    is_untimed = all(time is None for time in run.step_times)
+    rated = None
+    if is_untimed and not run.environment.emulated:
+        rated = token_rates.timed_by_rates(run)
+    if run.environment.emulated or (is_untimed and rated is None):
         empty = PerformanceMetrics(
             total_steps=records.recorded_steps(whole), final_loss=_final_loss(whole)
         )
@@ -173,6 +187,8 @@ def summarize(
         if run.environment.emulated:
             code = "emulated"
         return Summary(Steady(), empty, (Note(code),), clock=clock)
+    if rated is not None:
+        run = rated
     notes = []
     if profiled:
         notes.append(Note("steps-profiled", {"first": profiled[0], "last": profiled[-1]}))
@@ -183,17 +199,40 @@ def summarize(
             waited = f" with {_named(payers)}, which waited for the device"
         notes.append(Note("dispatch-artifacts", {"steps": _named(fast), "waited": waited}))
     run = records.without(run, (*fast, *payers))
-    timed = _timed(run)
+    timed = _timed(run, is_by_rates=rated is not None)
     found = earlier.found if earlier else None
     if found is None:
         found = find_segments(timed.times)
     summary = _of_records(run, whole, timed, found, skip, stop)
+    if rated is not None:
+        return _without_times(summary)
     return dataclasses.replace(summary, clock=clock, notes=(*notes, *summary.notes))
+
+
+_OF_TIMES = frozenset({"speed-changed", "drifted", "total-time-untimed"})
+"""Codes of the notes that state step times."""
+
+
+def _without_times(summary: Summary) -> Summary:
+    """Return the summary of a run that has printed rates and no times."""
+    performance = summary.performance
+    of_rates = PerformanceMetrics(
+        total_steps=performance.total_steps,
+        final_loss=performance.final_loss,
+        tokens_per_second=performance.tokens_per_second,
+        tokens_per_second_per_gpu=performance.tokens_per_second_per_gpu,
+    )
+    notes = []
+    for note in summary.notes:
+        if note.code not in _OF_TIMES:
+            notes.append(note)
+    return dataclasses.replace(summary, performance=of_rates, notes=tuple(notes), segments=())
 
 
 class _Timed(NamedTuple):
     """The records of a run that have a time: their places among all records, their last steps, how
-    many steps each has, the time of a step, s, and how many steps are done before each.
+    many steps each has, the time of a step, s, and how many steps are done before each; and whether
+    the times only are in proportion to those of steps, see token_rates.timed_by_rates().
     """
 
     places: list[int]
@@ -201,11 +240,12 @@ class _Timed(NamedTuple):
     windows: list[int]
     times: list[float]
     done: list[int]
+    is_by_rates: bool = False
 
 
-def _timed(run: Run) -> _Timed:
+def _timed(run: Run, *, is_by_rates: bool = False) -> _Timed:
     """Return the records of a run that have a time, of which there is at least one."""
-    timed = _Timed([], [], [], [], [])
+    timed = _Timed([], [], [], [], [], is_by_rates)
     for place, time in enumerate(run.step_times):
         if time is not None:
             timed.places.append(place)
@@ -224,7 +264,7 @@ def _of_records(
     """Return the values of a run by its timed records, which are all in the segments that were
     found. `whole` has the steps whose times are artifacts of dispatch, too.
     """
-    _, steps, windows, times, done = timed
+    steps, windows, times, done = timed.steps, timed.windows, timed.times, timed.done
     segments = found
     start, method = _start(segments, times)
     skipped = bisect.bisect_left(done, skip)
@@ -235,7 +275,7 @@ def _of_records(
     sample = times[start:end]
     weights = windows[start:end]
     mean = stats.mean(sample, weights)
-    tokens, rate, rate_notes = _rates(run, timed.places[start:end], weights)
+    tokens, rate, rate_notes = _rates(run, timed, timed.places[start:end], weights, mean)
     total_time, gaps = records.total_time(whole)
     # A single record holds its warm-up, if any.
     warm_up = None
@@ -312,27 +352,45 @@ def _end(timed: _Timed, start: int, stop: int | None) -> int:
 
 
 def _rates(
-    run: Run, places: Sequence[int], windows: Sequence[int]
+    run: Run, timed: _Timed, places: Sequence[int], windows: Sequence[int], mean: float
 ) -> tuple[float | None, Callable[[float], float | None], list[Note]]:
     """Return the tokens of a step, the rate by the time of one, and notes: see token_rates.of(). A
-    run that states no tokens of a step may have logged those of each.
+    run that states no tokens of a step may have logged those of each, or print tokens/s.
     """
     tokens, rate, notes = token_rates.of(run)
     counted = None
     if tokens is None:
         counted = token_rates.logged(run, places)
-    if not counted:
+    if counted:
+        tokens, rate, notes = token_rates.of(run, stats.mean(counted, windows))
+        least, most = min(counted), max(counted)
+        if least < most * (1 - token_rates.ROUNDED):
+            notes.append(Note("tokens-vary", {"least": least, "most": most}))
+    if timed.is_by_rates:
+        tokens, notes = None, []
+    elif not any(note.code in token_rates.LACKING for note in notes):
         return tokens, rate, notes
-    tokens, rate, notes = token_rates.of(run, stats.mean(counted, windows))
-    least, most = min(counted), max(counted)
-    if least < most * (1 - token_rates.ROUNDED):
-        notes.append(Note("tokens-vary", {"least": least, "most": most}))
-    return tokens, rate, notes
+    one, every = token_rates.printed(run, places)
+    if one is None and (tokens or every is None):
+        return tokens, rate, notes
+    if not tokens and every is not None:
+        tokens = every * mean
+    if one is not None:
+        notes = [note for note in notes if note.code not in token_rates.LACKING]
+    first, last = (run.steps[place] for place in (places[0], places[-1]))
+    fields: dict[str, NoteValue] = {
+        "unit": "tokens/s" if one is None else "tokens/s/GPU",
+        "average": "harmonic mean" if timed.is_by_rates else "mean by time",
+        "steps": f"steps {first}–{last}" if last > first else f"step {first}",
+        "unknown": token_rates.unknown_sizes(run, is_timed=not timed.is_by_rates),
+    }
+    notes.append(Note(token_rates.PRINTED, fields))
+    return tokens, lambda time: one * mean / time if one is not None else None, notes
 
 
 def _notes(timed: _Timed, start: int, end: int, *, is_settled: bool) -> Iterator[Note]:
     """Yield the notes on the records that count and on those that don't."""
-    _, steps, windows, times, done = timed
+    steps, windows, times, done = timed.steps, timed.windows, timed.times, timed.done
     if end < len(times):
         yield Note("steps-cut", {"first": steps[end - 1] + 1, "last": steps[-1]})
     if not is_settled:
@@ -345,7 +403,7 @@ def _notes(timed: _Timed, start: int, end: int, *, is_settled: bool) -> Iterator
 
 def _slow_start(timed: _Timed, start: int) -> Note:
     """Return how much slower the steps are that a long warm-up excludes."""
-    _, steps, windows, times, _ = timed
+    steps, windows, times = timed.steps, timed.windows, timed.times
     before = stats.mean(times[:start], windows[:start])
     after = stats.mean(times[start:], windows[start:])
     share = stats.mean(times, windows) / after - 1

@@ -56,13 +56,13 @@ _SECOND = r"(?:s|sec|secs|second|seconds)"
 _DEVICE = r"(?:gpu|gpus|device|devices|dev|npu|chip|rank|card|worker|core)"
 _TOKENS = r"(?:tok|toks|token|tokens|tk|tks|words|wrds)"
 _SAMPLES = (
-    r"(?:sample|samples|example|examples|ex|exs|sentence|sentences|sents|sequence|sequences|seq|seqs"
+    r"(?:sample|samples|ins|example|examples|ex|exs|sentence|sentences|sents|sequence|sequences|seq|seqs"
     r"|image|images|imgs|img|frames|videos)"
 )
 _OF_DEVICE = rf"(?:{_PER}{_DEVICE}\b|\b(?:per|each|one) {_DEVICE}\b)"
 
 MEANINGS = _rows(
-    (EVALUATION, r"\b(?:val|valid|validation|eval|evaluation|evaluate|test|dev)\b", "common"),
+    (EVALUATION, r"\b(?:val|valid|validation|eval|evaluation|evaluate|test|dev|cv)\b", "common"),
     (
         IGNORED,
         r"\b(?:eta|remaining|left|to go|expected|estimated|skipped|nan iterations|scale|scaler"
@@ -70,6 +70,8 @@ MEANINGS = _rows(
         r"|pid|port|version|warmup|warm up|beta|beta1|beta2|eps|num params|parameters|params)\b",
         "common",
     ),
+    (IGNORED, r"\b(?:weight|param|parameter) norm$", "common"),
+    (IGNORED, rf"\b(?:us|ms|s)/{_SAMPLES}$", "Keras"),
     (
         IGNORED,
         r"\b(?:total|max|num|number of|planned) (?:train |training |optimization )?(?:steps|iters"
@@ -82,7 +84,11 @@ MEANINGS = _rows(
         "common",
     ),
     # A word for a mean makes any other label one.
-    (AVERAGED, r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving|global avg)\b", "common"),
+    (
+        AVERAGED,
+        r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving|global avg)\b",
+        "common",
+    ),
     ("mfu_percent", r"\b(?:mfu|model flops utili[sz]ation)\b", "common"),
     (IGNORED, r"\b(?:hfu|hardware (?:tflops|flops)|flops estimated)\b", "common"),
     (
@@ -92,18 +98,19 @@ MEANINGS = _rows(
     ),
     (
         "tokens_per_second_per_gpu",
-        rf"\b{_TOKENS}{_PER}{_SECOND}\b.*{_DEVICE}\b|\b{_TOKENS}{_PER}{_DEVICE}{_PER}{_SECOND}\b"
+        rf"\b{_TOKENS}{_PER}{_SECOND}\b.{{0,40}}{_DEVICE}\b|\b{_TOKENS}{_PER}{_DEVICE}{_PER}{_SECOND}\b"
         rf"|\b(?:tps|tgs|tok s){_OF_DEVICE}|\btgs\b|\b{_DEVICE} {_TOKENS}{_PER}{_SECOND}\b",
         "common",
     ),
     (
         "tokens_per_second",
-        rf"\b(?:total )?{_TOKENS}{_PER}{_SECOND}\b|\btps\b|\bwps\b|\b{_TOKENS}ps\b|\b{_TOKENS} s\b|\btoken throughput\b",
+        rf"\b(?:total )?{_TOKENS}{_PER}{_SECOND}\b|\btps\b|\bwps\b"
+        rf"|\b{_TOKENS}ps\b|\b{_TOKENS} s\b|\btoken throughput\b",
         "common",
     ),
     (
         "samples_per_second_per_gpu",
-        rf"\b{_SAMPLES}{_PER}{_SECOND}\b.*{_DEVICE}\b|\b{_SAMPLES}{_PER}{_DEVICE}{_PER}{_SECOND}\b",
+        rf"\b{_SAMPLES}{_PER}{_SECOND}\b.{{0,40}}{_DEVICE}\b|\b{_SAMPLES}{_PER}{_DEVICE}{_PER}{_SECOND}\b",
         "common",
     ),
     ("samples_per_second", rf"\b{_SAMPLES}{_PER}{_SECOND}\b|\bsps\b", "common"),
@@ -121,6 +128,7 @@ MEANINGS = _rows(
     (
         INTERVAL,
         r"\b(?:interval|window|log|logging) (?:time|runtime|duration|seconds|elapsed)\b"
+        r"|\b(?:steps|iters|iterations|batches|updates) (?:in|take|takes|took)$"
         r"|\btime for (?:last )?\d* ?(?:steps|iterations)\b",
         "PaddleNLP",
     ),
@@ -133,20 +141,45 @@ MEANINGS = _rows(
     (
         ELAPSED,
         r"\b(?:elapsed|wall ?clock|wall ?time|wall|since start|total time|time elapsed|time total"
-        r"|runtime|training time|train time|cumulative time|uptime)\b",
+        r"|runtime|cumulative time|uptime)\b",
         "common",
     ),
-    (TIME, r"\b(?:batch|step|iter) t$|\b(?:time|dt|took|duration|latency|delta|secs|seconds)(?: ?\(?(?:ms|s|sec|secs|seconds)\)?)?$", "common"),
+    (
+        TIME,
+        r"\b(?:batch|step|iter) t$"
+        r"|\b(?:time|dt|took|duration|latency|delta|secs|seconds)"
+        r"(?: ?\(?(?:ms|s|sec|secs|seconds)\)?)?$",
+        "common",
+    ),
     ("loss", r"^train(?:ing)? loss step$", "Lightning"),
-    ("aux_loss", r"\b[a-z]loss$|\b(?:g|d|generator|discriminator|aux|balance|balancing|z|router|mtp|distill|kl|rl|pg|vf|policy|value|entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box|dfl|rpn|mask|obj|giou|l1|ctc|att|ins)(?: \d)? loss\b|\bloss (?!value|is)\w+$", "common"),
-    ("loss", r"\bloss(?: value| is)?$|\bnll$|\bxent$|\bcross entropy$|\bce$", "common"),
-    (IGNORED, r"\b(?:acc|accuracy|ppl|perplexity|bpb|bpc|bits|entropy|kl|reward|score|top ?\d)\b", "common"),
+    (
+        "aux_loss",
+        r"\b[a-z]loss$|\b(?:g|d|generator|discriminator|aux|balance|balancing|z|router|mtp|distill"
+        r"|kl|rl|pg|vf|policy|value|(?<!cross )entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box"
+        r"|dfl|rpn|mask|obj|giou|l1|ctc|att|ins)(?: \d)? loss\b|\bloss (?!value|is|train|total)\w+$",
+        "common",
+    ),
+    (
+        "loss",
+        r"\bloss(?: value| is| train| total)?$|\bnll$|\bxent$|\bcross entropy$|\bce$",
+        "common",
+    ),
+    (
+        IGNORED,
+        r"\b(?:acc|accuracy|ppl|perplexity|bpb|bpc|bits|entropy|kl|reward|score|top ?\d)\b",
+        "common",
+    ),
     ("learning_rate", r"\b(?:lr|learning rate|lrs)\b", "common"),
     ("grad_norm", r"\bg(?:rad(?:ient)?)? ?norm\b|\bglobal norm\b|\bnorm$|\bgn(?:orm)?$", "common"),
-    ("tokens_per_step", rf"\b{_TOKENS}{_PER}{_STEP_WORD}\b|\bbatch {_TOKENS}\b|\b{_TOKENS} (?:in|per) batch\b", "common"),
+    (
+        "tokens_per_step",
+        rf"\b{_TOKENS}{_PER}{_STEP_WORD}\b|\bbatch {_TOKENS}\b|\b{_TOKENS} (?:in|per) batch\b",
+        "common",
+    ),
     (
         "consumed_tokens",
-        rf"\b(?:consumed|total|seen|trained|processed|cumulative|num|n) {_TOKENS}\b|\b{_TOKENS} (?:seen|consumed|processed|so far|total)\b|\b{_TOKENS}$",
+        rf"\b(?:consumed|total|seen|trained|processed|cumulative|num|n) {_TOKENS}\b"
+        rf"|\b{_TOKENS} (?:seen|consumed|processed|so far|total)\b|\b{_TOKENS}$",
         "common",
     ),
     (
@@ -160,20 +193,24 @@ MEANINGS = _rows(
         r"\b(?:global|total|effective) (?:train )?batch ?(?:size)?$|\bgbs$|\bbsz$",
         "common",
     ),
-    ("micro_batch_size", r"\b(?:micro )?batch ?size$|\bmbs$", "common"),
+    (IGNORED, r"\b(?:micro )?batch ?size$|\bmbs$", "common"),
     ("sequence_length", r"\b(?:seq|sequence|context) ?(?:len|length)$|\bblock size$", "common"),
-    (STEP, r"\b(?:global|optimizer|opt|train|training) ?(?:step|iter|iteration|update)s?$", "common"),
+    (MICRO_STEP, r"\bmicro ?(?:step|batch|iter|iteration)$", "common"),
+    (
+        STEP,
+        r"\b(?:global|optimizer|opt|train|training) ?(?:step|iter|iteration|update)s?$",
+        "common",
+    ),
     (STEP, r"\b(?:iteration|iter|num updates|update|updates)s?$", "common"),
     (STEP, r"\b(?:step|steps)$", "common"),
     (STEP, r"\b(?:step|iter|iteration|batch)s? train$", "mmengine"),
-    (MICRO_STEP, r"\bmicro ?(?:step|batch)$", "common"),
-    (STEP, r"\b(?:it|itr|batch|batch idx|i)$", "common"),
+    (STEP, r"\b(?:it|itr|batch|batch idx|batch id|i)$", "common"),
     (STEP, r"^bar$", "tqdm"),
     (EPOCH, r"\b(?:epoch|epochs|ep)\b", "common"),
 )
 
-MEAN_TIME = "mean_seconds"
-"""A mean of the times of steps, over as many as the label doesn't say."""
+MEAN_TIME, MEAN_LOSS = "mean_seconds", "mean_loss"
+"""Means of the times of steps and of losses, over as many as the label doesn't say."""
 
 BAR = "bar"
 """The label of the count of a progress bar, which is a step if nothing else counts them."""
@@ -193,6 +230,11 @@ class Unit(NamedTuple):
     words: re.Pattern[str]
     factor: str = "1"
     is_time: bool = False
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is longer than a second: no step is printed in minutes without a label."""
+        return self.factor in ("60", "3600")
 
 
 _TIMES = (
@@ -217,7 +259,10 @@ def _units() -> tuple[Unit, ...]:
         ("tflops_per_gpu", r"g ?flop[s/ps]*(?: ?/ ?(?:gpu|device|npu))?", "1e-3"),
         *((TIME, rf"(?:{words}){_PER}{_STEP_WORD}", factor) for words, factor in _TIMES),
     ]
-    found = [Unit(kind, re.compile(rf"(?:{words})(?![\w/])", re.I), factor) for kind, words, factor in rows]
+    found = [
+        Unit(kind, re.compile(rf"(?:{words})(?![\w/])", re.I), factor)
+        for kind, words, factor in rows
+    ]
     for words, factor in _TIMES:
         found.append(Unit("", re.compile(rf"(?:{words})(?![\w/])"), factor, is_time=True))
     return tuple(found)
@@ -240,6 +285,7 @@ _MULTIPLIER = re.compile(
 _MULTIPLIER_OF_LABEL = re.compile(
     rf"(?<![a-z])([kmg])[ _]?(?:tps|{_TOKENS})(?:\b|_)[\w/. ]{{0,40}}\W*\Z", re.IGNORECASE
 )
+_BEFORE_UNIT = re.compile(r" ?[\[(]?")
 _SCOPE = re.compile(_OF_DEVICE)
 _UNIT_OF_STEP = re.compile(rf"(us|ms|s|secs?){_PER}{_STEP_WORD}\b", re.IGNORECASE)
 _UNIT_OF_LABEL = re.compile(r"(?:^|[\s_(\[])\(?([^\W_]+)[)\]]*$")
@@ -262,7 +308,8 @@ def unit_of(behind: str) -> tuple[Unit | None, str, int]:
     if match := _MULTIPLIER.match(behind):
         factor = MULTIPLIERS[match[1] or match[2].upper()]
         begin = match.end()
-    at = begin + (behind[begin : begin + 1] in (" ", "[", "("))
+    before = _BEFORE_UNIT.match(behind, begin)
+    at = before.end() if before else begin
     for unit in UNITS:
         if match := unit.words.match(behind, at):
             return unit, factor, match.end()
@@ -301,10 +348,21 @@ def is_of_step(label: str, unit: Unit | None) -> bool:
 _MEAN = re.compile(r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving)\b")
 
 
-def is_mean_time(label: str) -> bool:
-    """Return whether a label is that of a mean of step times, as `avg step time`."""
+_MEANS = {TIME: MEAN_TIME, "loss": MEAN_LOSS}
+
+
+def kind_of_mean(label: str) -> str:
+    """Return the kind of a mean by its label: `avg step time` is one of the times of steps."""
     meaning = meaning_of(_MEAN.sub(" ", normalized(label)))
-    return meaning is not None and meaning.kind == TIME
+    return _MEANS.get(meaning.kind, AVERAGED) if meaning else AVERAGED
+
+
+_STEPS_BEHIND = re.compile(rf"\s?{_STEP_WORD}\b", re.IGNORECASE)
+
+
+def counts_steps(behind: str) -> bool:
+    """Return whether the text behind a number says that it counts steps: `100 iters`."""
+    return _STEPS_BEHIND.match(behind) is not None
 
 
 def unit_in(label: str) -> Unit | None:

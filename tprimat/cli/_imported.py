@@ -13,6 +13,7 @@ from tprimat.console import info
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.importer import ImportedResult
 from tprimat.report import terminal, traces
+from tprimat.report.rates import throughput
 from tprimat.results.fields import FieldValues
 from tprimat.results.run import Run
 from tprimat.text import plain, runnable, shortened
@@ -60,9 +61,7 @@ def show_extracted(extracted: ImportedRun, summary: Summary) -> None:
         which = f"only step {first}" if first == last else f"mean of steps {first} to {last}"
         rows.append(("step time", f"{units.seconds(figures.avg_step_time_seconds)}, {which}", None))
     if figures.tokens_per_second_per_gpu is not None:
-        rows.append(
-            ("throughput", f"{units.number(figures.tokens_per_second_per_gpu)} tokens/s/GPU", None)
-        )
+        rows.append(("throughput", "{1} {0}{2}".format(*throughput(summary)), None))
     memory = run.memory_metrics
     for label, held in (
         ("memory in use", memory.peak_memory_device_used_gb),
@@ -92,7 +91,7 @@ def show_imported(result: ImportedResult) -> None:
         _show_rest(run, dataclasses.replace(result.summary, notes=()), result.notes)
         info(f"Results saved to: {plain(str(result.path))}")
         return
-    time, rate = _speed(result.summary)
+    unit, *rate = throughput(result.summary)
     rows = [
         ("model", run.model, None),
         ("GPUs", run.num_gpus, None),
@@ -100,8 +99,8 @@ def show_imported(result: ImportedResult) -> None:
         ("sequence length", training.sequence_length, None),
         ("precision", training.precision, None),
         ("steps", _steps(run, result.summary), None),
-        ("step time", time, None),
-        ("tokens/s/GPU", rate, None),
+        ("step time", _speed(result.summary)[0], None),
+        (unit, "".join(rate), None),
     ]
     parts = list(run.breakdown.items())[:12]
     rows += [(f"part {shortened(name, 60)}", units.seconds(value), None) for name, value in parts]

@@ -163,7 +163,7 @@ def _report(batch: LogImport) -> int:
         reasons.setdefault(file.reason, []).append(file.path)
     values = console.current().values
     values["passed_over"] = list(map(dataclasses.asdict, batch.skipped))
-    values["errors"] = [": ".join(filter(None, error[:2])) for error in batch.errors]
+    values["errors"] = [error.error().message for error in batch.errors]
     if batch.asked:
         values["asked"] = [
             {"file": title, **json_values.note_values("notes", notes)}
@@ -177,7 +177,7 @@ def _report(batch: LogImport) -> int:
         more = f" and {len(paths) - most} more" if len(paths) > most else ""
         info(f"  {plain(reason, 200)}: {shown}{more}")
     for error in batch.errors:
-        console.error(UsageError(error.problem, hint=error.hint, heading=error.heading).line())
+        console.error(error.error().line())
     if not batch.results and not batch.errors:
         console.error("error: no training log found", see="not-a-training-log")
     if batch.errors or not batch.results:

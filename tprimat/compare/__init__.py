@@ -29,9 +29,9 @@ from tprimat.checks.compute import Mode
 from tprimat.checks.endings import how_ended
 from tprimat.checks.settings import shape_conflict
 from tprimat.compare import precision
-from tprimat.compare.figures import system_result
+from tprimat.compare.figures import in_printed_unit, system_result
 from tprimat.compare.groups import by_work, evidence, group_of
-from tprimat.compare.one_text import in_steps, is_unnamed
+from tprimat.compare.one_text import began_alike, in_steps, is_unnamed
 from tprimat.compare.result import (
     RATE,
     Caveat,
@@ -167,12 +167,17 @@ def systems_of(
             unknown = _model_of_unnamed(run, file, same, groups)
         groups.setdefault((same, unknown), []).append((run, file))
     parts: dict[str | None, list[tuple[Run, list[RunResult]]]] = {}
-    for name, groups in by_model.items():
-        setups = list(itertools.chain(*map(parted, groups.values())))
-        lengths = _sample_lengths(setups)
-        parts[name] = []
-        for setup in setups:
-            parts[name] += _apart(_run_results(setup, lengths), remarks if splits else None)
+    for model, groups in by_model.items():
+        lengths = _sample_lengths(itertools.chain(*map(parted, groups.values())))
+        labels = _labels(groups)
+        parts[model] = []
+        for key, entries in groups.items():
+            for setup in parted(entries):
+                split = _apart(_run_results(setup, lengths), remarks if splits else None)
+                if len(split) == 1 and key in labels:
+                    ((run, own),) = split
+                    split = [(_labeled(run, labels[key]), own)]
+                parts[model] += split
     systems = name_systems({name: [run for run, _ in of_model] for name, of_model in parts.items()})
     results = {}
     for name, of_model in parts.items():
@@ -181,15 +186,37 @@ def systems_of(
     return files, results
 
 
+def _labels(
+    groups: Mapping[tuple[object, ...], Sequence[FiledRun]],
+) -> dict[tuple[object, ...], str]:
+    """Return a name for each group of runs on an unknown GPU that only its model's key tells from
+    another group: that of its file, since neither a model nor the setup tells them apart.
+    """
+    alike: dict[object, list[tuple[object, ...]]] = {}
+    for key, entries in groups.items():
+        if device(entries[0][0]) is None:
+            alike.setdefault(key[0], []).append(key)
+    labels: dict[tuple[object, ...], str] = {}
+    for keys in alike.values():
+        if len(keys) > 1:
+            files = []
+            for key in keys:
+                files.append([(file, 1) for _, file in groups[key]])
+            names = called(files)
+            labels.update(zip(keys, names, strict=True))
+    return labels
+
+
+def _labeled(run: Run, label: str) -> Run:
+    """Return a run with a label if it has none, for its system's name."""
+    if run.label is not None:
+        return run
+    return msgspec.structs.replace(run, label=label)
+
+
 def _without(folder: str, text: str) -> str:
     """Return a text with the names of files in it as reports show them: without this folder."""
     return text.replace(folder, "")
-
-
-COMMON_LOSSES, LEAST_DIFFERENT = 10, 5
-"""How many of the first losses that two runs print at the same steps are compared, and how many
-different values they must have, to tell that both runs trained the same model.
-"""
 
 
 def _model_of_unnamed(
@@ -209,21 +236,9 @@ def _model_of_unnamed(
     if (same, file) in groups:
         return file
     for (setup, model), entries in groups.items():
-        if setup == same and any(_began_alike(run, other) for other, _ in entries):
+        if setup == same and any(began_alike(run, other) for other, _ in entries):
             return model
     return file
-
-
-def _began_alike(one: Run, other: Run) -> bool:
-    """Return whether the first losses of two runs are equal as printed."""
-    others = dict(zip(other.steps, other.loss_values, strict=True))
-    both = []
-    for step, loss in zip(one.steps, one.loss_values, strict=True):
-        if loss is not None and others.get(step) is not None:
-            both.append((loss, others[step]))
-    first = both[:COMMON_LOSSES]
-    different = {loss for loss, _ in first}
-    return len(different) >= LEAST_DIFFERENT and all(loss == again for loss, again in first)
 
 
 def _apart(
@@ -244,7 +259,8 @@ def _apart(
     clocks_of_judged = {result.summary.clock for result in judged}
     if remarks is None or first.label is not None or len(clocks_of_judged) != 1:
         return [(first, results)]
-    cuts = repetitions.cuts(list(map(_step_time, judged)))
+    times = list(map(_step_time, judged))
+    cuts = repetitions.cuts(times, is_known_machine=device(first) is not None)
     groups: list[list[RunResult]] = [[] for _ in range(len(cuts) + 1)]
     for result in results:
         groups[bisect.bisect([slow for _, slow in cuts], _step_time(result))].append(result)
@@ -261,7 +277,10 @@ def _apart(
     names = called([[numbers[result] for result in group] for group in groups])
     gap = min(slow / fast - 1 for fast, slow in cuts)
     fields: dict[str, NoteValue] = {"parts": tuple(names), "systems": len(groups), "gap": gap}
-    remarks.append(Note("compared-apart", fields))
+    code = "compared-apart"
+    if device(first) is None and gap <= repetitions.LEAST_GAP_OF_ONE:
+        code = "compared-apart-by-speed"
+    remarks.append(Note(code, fields))
     variables = []
     for group in groups:
         variables.append({str(result.run.environment.settings) for result in group})
@@ -269,13 +288,17 @@ def _apart(
     for name, group in zip(names, groups, strict=True):
         run = group[0].run
         if not are_disjoint(variables) or max(map(len, variables)) > 1:
-            run = msgspec.structs.replace(run, label=name)
+            run = _labeled(run, name)
         parts.append((run, group))
     return parts
 
 
 def _step_time(result: RunResult) -> float:
-    return result.summary.performance.avg_step_time_seconds or 0.0
+    """Return the step time; 1 over the rate if a source prints only that; 0 if both are unknown."""
+    seconds = result.summary.performance.avg_step_time_seconds
+    if seconds is None and result.rate:
+        return 1 / result.rate
+    return seconds or 0.0
 
 
 def _without_copies(systems: Sequence[SystemResult]) -> list[SystemResult]:
@@ -439,7 +462,7 @@ def _run_results(runs: Sequence[FiledRun], sample_lengths: set[int | None]) -> l
     ranks = []
     for (run, _), summary in zip(runs, summaries, strict=True):
         rank = _RANKS.get(how_ended(run).kind, _BROKEN_OFF)
-        if summary.performance.avg_step_time_seconds is None:
+        if not summary.has_speed:
             rank = _UNTIMED
         ranks.append(rank)
     best = min(ranks)
@@ -477,7 +500,7 @@ def _model_comparison(
     mode: Mode,
 ) -> ModelComparison:
     title = _title(name, systems)
-    systems = in_steps(systems)
+    systems = in_printed_unit(in_steps(systems))
     baseline = next((system for system in systems if system.name == reference), None)
     if reference is not None and baseline is None and len(systems) > 1:
         notes.append(Note("baseline-absent", {"model": title, "reference": reference}))

@@ -23,7 +23,8 @@ from tprimat.text import join_names
 
 CODES = (
     *("contradiction", "high-mfu", "above-sustained"), "steps-compared",
-    "loss-not-finite", "time-in-doubt", "incomplete", "precision-unknown", "throttled", "shared", "disturbed",
+    "loss-not-finite", "time-in-doubt", "rate-printed",
+    "incomplete", "precision-unknown", "throttled", "shared", "disturbed",
     "device-errors", "slow-device", "precision-differs", "unlike-blocks", "settings-differ", "at-power-cap",
     "compile-time", "overridden", "precision-source", "model-source", "gpu-source", "timer-differs", "clock-differs",
     "tuning-differs", "bf16-emulated", "speed-changed", "slow-start", "unlike-sessions", "steps-cut",

@@ -13,8 +13,17 @@ from tprimat.analysis.account import common_clock
 from tprimat.analysis.summary import UNLIKE_BLOCKS, Summary, mean_over_blocks, summarize
 from tprimat.checks import Finding, physics, training
 from tprimat.checks.endings import how_ended, is_finished
-from tprimat.compare.result import RATE, SAMPLES_RATE, MetricValue, RunResult, SystemResult, Unit
-from tprimat.compare.systems import System
+from tprimat.compare.result import (
+    PRINTED_RATES,
+    RATE,
+    RATES,
+    SAMPLES_RATE,
+    MetricValue,
+    RunResult,
+    SystemResult,
+    Unit,
+)
+from tprimat.compare.systems import System, device
 from tprimat.notes import Note, noted
 from tprimat.results.account import Clock
 from tprimat.results.run import Run, sentences
@@ -69,6 +78,35 @@ def in_unit(system: SystemResult, unit: Unit) -> SystemResult:
     if system.unit == unit:
         return system
     return system_result(system, [dataclasses.replace(each, unit=unit) for each in system.runs])
+
+
+def in_printed_unit(systems: Sequence[SystemResult]) -> list[SystemResult]:
+    """Return the systems, with the first rate that two or more of them print if none has tokens/s:
+    samples/s, else TFLOP/s, else MFU.
+
+    A system that lacks it keeps its unit, and the reason why it can't be compared.
+    """
+    if any(system.unit != "tokens" or system.value(RATE) is not None for system in systems):
+        return list(systems)
+    for unit, names in PRINTED_RATES.items():
+        converted = {}
+        for system in systems:
+            if not system.run.native_metrics.keys().isdisjoint(names):
+                converted[system] = in_unit(system, unit)
+        rated = [system for system, other in converted.items() if other.speeds]
+        if len(rated) > 1 and (unit != "mfu" or _have_one_peak(rated)):
+            return [converted[system] if system in rated else system for system in systems]
+    return list(systems)
+
+
+def _have_one_peak(systems: Sequence[SystemResult]) -> bool:
+    """Return whether all systems state one GPU and one precision: a share of another peak tells
+    nothing about the speed.
+    """
+    peaks = set()
+    for system in systems:
+        peaks.add((device(system.run), system.run.training_config.precision))
+    return len(peaks) == 1 and not any(None in peak for peak in peaks)
 
 
 def _overlap(runs: Sequence[Run]) -> bool:
@@ -247,15 +285,13 @@ def _ending(result: RunResult) -> Note:
 def _values(results: Sequence[RunResult]) -> dict[str, MetricValue]:
     metric_values = {}
     of_blocks = is_of_blocks(results)
-    for name in (*(metric.name for metric in metrics.METRICS), SAMPLES_RATE):
+    for name in (*(metric.name for metric in metrics.METRICS), *_OF_UNITS):
         values = []
         steps = []
         for result in results:
             value = result.value(name)
-            if name == SAMPLES_RATE:
-                value = None
-                if result.unit == "samples":
-                    value = result.rate
+            if name in _OF_UNITS:
+                value = result.rate if RATES[result.unit] == name else None
             if value is not None:
                 values.append(float(value))
                 steps.append(result.summary.performance.total_steps or 1)
@@ -310,7 +346,10 @@ def over_runs(name: str, *, of_blocks: bool = False) -> str:
     return "mean"
 
 
-_RATES = ("steps_per_second", "tokens_per_second", RATE, SAMPLES_RATE)
+_OF_UNITS = (SAMPLES_RATE, RATES["tflops"], RATES["mfu"])
+"""Rates that a system only has if they are compared."""
+
+_RATES = ("steps_per_second", "tokens_per_second", RATE, *_OF_UNITS)
 _SPEEDS = {"avg_step_time_seconds", *_RATES}
 _OF_BLOCKS = {
     "avg_step_time_seconds": "all seconds over all steps",

@@ -17,6 +17,14 @@ UNLIKE_TOKENS = 0.01
 systems differ.
 """
 
+COMMON_LOSSES, LEAST_DIFFERENT = 10, 5
+"""How many of the first losses that two runs print at the same steps are compared, and how many
+different values they must have, to tell that both runs trained the same model.
+"""
+
+TOTAL_FLOPS = "total_flos"
+"""The native value of the FLOPs of a whole training, as its source counts them."""
+
 TOKENS = "tokens per step"
 """Title of the work of a step, as stated or as computed from a printed rate, which is rounded."""
 
@@ -30,15 +38,14 @@ def in_steps(systems: Sequence[SystemResult]) -> list[SystemResult]:
 
     A user who pastes two trainings below two headings, such as `bf16` and `fp8`, wants to compare
     their step times. They are compared if everything that the text states about the work of a step
-    is equal. Trainings from two files aren't, since their models may differ.
+    is equal. Trainings from two files aren't, since their models may differ, unless both print the
+    FLOPs of their steps: 1.2e16 in 180 steps, twice.
     """
-    comparable = (
-        len(systems) > 1
-        and all(is_unnamed(system.run) for system in systems)
-        and are_of_one(systems)
-        and not any(unlike_steps(systems[0], other) for other in systems)
-    )
-    if comparable:
+    if len(systems) < 2 or not all(is_unnamed(system.run) for system in systems):
+        return list(systems)
+    first, *others = systems
+    is_one_model = are_of_one(systems) or all(_count_alike(first, other) for other in others)
+    if is_one_model and not any(unlike_steps(first, other) for other in others):
         return [in_unit(system, "steps") for system in systems]
     return list(systems)
 
@@ -46,6 +53,30 @@ def in_steps(systems: Sequence[SystemResult]) -> list[SystemResult]:
 def is_unnamed(run: Run) -> bool:
     """Return whether nothing tells which model a run trained: neither a name nor a shape."""
     return run.model is None and run.model_config.num_layers is None
+
+
+def began_alike(one: Run, other: Run) -> bool:
+    """Return whether the first losses of two runs are equal as printed."""
+    others = dict(zip(other.steps, other.loss_values, strict=True))
+    both = []
+    for step, loss in zip(one.steps, one.loss_values, strict=True):
+        if loss is not None and others.get(step) is not None:
+            both.append((loss, others[step]))
+    first = both[:COMMON_LOSSES]
+    different = {loss for loss, _ in first}
+    return len(different) >= LEAST_DIFFERENT and all(loss == again for loss, again in first)
+
+
+def _count_alike(one: SystemResult, other: SystemResult) -> bool:
+    """Return whether two systems count the same FLOPs for a step, as Hugging Face's Trainer does."""
+    return _are_close(_flops_per_step(one.run), _flops_per_step(other.run))
+
+
+def _flops_per_step(run: Run) -> float | None:
+    total = run.native_metrics.get(TOTAL_FLOPS)
+    if isinstance(total, float) and total > 0 and run.steps:
+        return total / run.steps[-1]
+    return None
 
 
 def are_of_one(systems: Sequence[SystemResult]) -> bool:

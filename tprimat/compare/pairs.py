@@ -106,6 +106,9 @@ def _different_models(*systems: SystemResult) -> Reasons:
     if one.model is None and not same_known_shape(one.model_config, other.model_config):
         if all(system.unit == "steps" for system in systems):
             return ()
+        # Logs without a setup name no model and print rates, so their losses have to tell.
+        if all(system.has_printed_rate for system in systems) and one_text.began_alike(one, other):
+            return ()
         unlike = None
         if one_text.are_of_one(systems):
             unlike = one_text.unlike_steps(*systems)
@@ -119,7 +122,7 @@ def _untimed(*systems: SystemResult, and_unexplained: bool = False) -> Reasons:
     """
     reasons = {}
     for system in systems:
-        if system.run.environment.emulated or system.value("avg_step_time_seconds") is None:
+        if system.run.environment.emulated or system.is_untimed:
             reasons[system.name] = system.why_untimed
     unexplained = Note("untimed")
     if and_unexplained or any(note != unexplained for note in reasons.values()):

@@ -15,6 +15,7 @@ from tprimat.analysis.efficiency import Options
 from tprimat.analysis.intervals import Bounds, Method
 from tprimat.analysis.run_order import Order
 from tprimat.analysis.summary import SHORT, SegmentMetrics, Summary
+from tprimat.analysis.token_rates import mean_of_printed
 from tprimat.catalog import gpus
 from tprimat.catalog.prices import Price
 from tprimat.checks import Finding, Severity
@@ -31,9 +32,10 @@ from tprimat.text import plain
 
 RATE = "tokens_per_second_per_gpu"
 
-Unit = Literal["tokens", "samples", "steps"]
+Unit = Literal["tokens", "samples", "steps", "tflops", "mfu"]
 """What a rate counts: tokens; samples in MLPerf logs of a benchmark, if a log states no sequence
-length; steps in trainings in one text that names no model (one_text.py).
+length; steps in trainings in one text that names no model (one_text.py); samples, TFLOP or the MFU
+that sources print if nothing better is known (figures.in_printed_unit()).
 """
 
 DOUBTFUL_SPREAD, UNLIKE = 1.25, 2.0
@@ -43,7 +45,22 @@ from the second on the runs are taken to be of several configurations.
 
 SAMPLES_RATE = "samples_per_second_per_gpu"
 
-RATES: Mapping[Unit, str] = {"tokens": RATE, "samples": SAMPLES_RATE, "steps": "steps_per_second"}
+PRINTED_RATES: Mapping[Unit, tuple[str, ...]] = {
+    "samples": (SAMPLES_RATE, "samples_per_second"),
+    "tflops": ("tflops_per_gpu",),
+    "mfu": ("mfu_percent",),
+}
+"""The native series of printed rates of one GPU, and of all GPUs, that are compared if no tokens/s
+are known; the first is better than the next.
+"""
+
+RATES: Mapping[Unit, str] = {
+    "tokens": RATE,
+    "samples": SAMPLES_RATE,
+    "steps": "steps_per_second",
+    "tflops": "tflops_per_gpu",
+    "mfu": "mfu_percent",
+}
 """The metric that is compared, by what a rate counts. Steps are those of all GPUs together."""
 
 
@@ -63,7 +80,9 @@ def work_of_step(run: Run, unit: Unit) -> int | None:
         return 1
     if unit == "tokens":
         return run.tokens_per_step
-    return run.training_config.global_batch_size
+    if unit == "samples":
+        return run.training_config.global_batch_size
+    return None
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -83,7 +102,26 @@ class RunResult:
             return self.summary.performance.tokens_per_second_per_gpu
         seconds = self.summary.performance.avg_step_time_seconds
         share = share_of_step(self.run, self.unit)
-        return share / seconds if share and seconds else None
+        if share and seconds:
+            return share / seconds
+        return self._printed_rate
+
+    @property
+    def _printed_rate(self) -> float | None:
+        """The rate of a GPU that the source prints in this unit, over the steady steps."""
+        steady = self.summary.steady
+        places = []
+        for place, step in enumerate(self.run.steps):
+            if (steady.first_step or 0) <= step <= (steady.last_step or 0):
+                places.append(place)
+        gpus = self.run.num_gpus or 0
+        for name in PRINTED_RATES.get(self.unit, ()):
+            mean = mean_of_printed(self.run, name, places)
+            if mean is not None and name == "samples_per_second":
+                mean = mean / gpus if gpus else None
+            if mean is not None:
+                return mean
+        return None
 
     def value(self, metric: str) -> float | None:
         """Return the value of a metric, in the unit of its row in METRICS; None if it is
@@ -194,6 +232,18 @@ class SystemResult(System):
             ),
             "",
         )
+
+    @property
+    def has_printed_rate(self) -> bool:
+        """Whether tokens/s/GPU of a run that counts are printed by its source, not computed."""
+        if self.unit == "tokens":
+            return any(result.summary.is_printed for result in self.valid_runs)
+        return self.unit in ("tflops", "mfu")
+
+    @property
+    def is_untimed(self) -> bool:
+        """Whether neither its step time is known nor a printed rate in its place."""
+        return self.value("avg_step_time_seconds") is None and not self.has_printed_rate
 
     @property
     def is_unsettled(self) -> bool:

@@ -7,13 +7,15 @@ from __future__ import annotations
 import itertools
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tprimat import units
+from tprimat.checks import Severity
+from tprimat.compare import one_text
 from tprimat.compare.one_text import UNLIKE_TOKENS, logged_tokens
-from tprimat.compare.result import Caveat, Pair, SystemResult
+from tprimat.compare.result import PRINTED_RATES, Caveat, Pair, SystemResult, Unit
 from tprimat.compare.speedup import kind_of_device
-from tprimat.notes import Note, about
+from tprimat.notes import Note, NoteValue, about
 from tprimat.results.fields import COMPILE_TIME
 from tprimat.results.run import FROM_DESCRIPTION
 from tprimat.settings.rows import LEDGER, NOT_CONFIGURED
@@ -25,6 +27,7 @@ TIME_NOTES = (
     "read-otherwise",
     "early-block-ends",
     "steps-outside-blocks",
+    "whole-run-mean",
 )
 """Codes of notes on how a log's time was read."""
 
@@ -82,6 +85,13 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
                 in_doubt.append(about(system.name, note))
     if in_doubt:
         yield Caveat("time-in-doubt", "warning", tuple(in_doubt))
+    if len(systems) > 1 and all(one_text.is_unnamed(system.run) for system in systems):
+        first, *others = (system.run for system in systems)
+        if not one_text.are_of_one(systems):
+            is_by_losses = all(one_text.began_alike(first, other) for other in others)
+            evidence = "first losses" if is_by_losses else "FLOPs of a step"
+            note = Note("model-by-evidence", {"evidence": evidence})
+            yield Caveat("model-source", "info", (note,))
     for code, told, source in _GUESSES:
         guessed = []
         for system in systems:
@@ -100,6 +110,7 @@ def of_settings(systems: Sequence[SystemResult], pairs: Sequence[Pair]) -> Itera
                 overridden[system.name, key] = about(system.name, note)
     if overridden:
         yield Caveat("overridden", "warning", tuple(overridden.values()))
+    yield from _of_printed_rates(systems)
     yield from _of_work(systems)
     yield from _of_tuning(systems)
     yield from _of_config_diffs(systems, pairs)
@@ -144,6 +155,45 @@ def _of_precisions(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
     elif described:
         note = Note("precision-described", {"described": source})
         yield Caveat("precision-source", "info", (note,))
+
+
+_PRINTED_UNITS: Mapping[Unit, str] = {"tflops": "TFLOP/s", "mfu": "MFUs"}
+
+
+def _prints_samples(system: SystemResult) -> bool:
+    """Return whether samples/s are compared that a program prints; in MLPerf's logs, the benchmark
+    fixes what a sample is.
+    """
+    of_mlperf = system.run.framework == "mlperf"
+    printed = system.run.native_metrics.keys() & set(PRINTED_RATES["samples"])
+    return system.unit == "samples" and bool(printed) and not of_mlperf
+
+
+def _of_printed_rates(systems: Sequence[SystemResult]) -> Iterator[Caveat]:
+    """Yield a caveat on rates that the sources print: one program may count padding, and another
+    one not; the rates of one program are alike.
+    """
+    printed = [system for system in systems if system.has_printed_rate]
+    if any(map(_prints_samples, systems)):
+        yield Caveat("rate-printed", "warning", (Note("samples-compared"),))
+    if not printed:
+        return
+    fields: dict[str, NoteValue] = {}
+    if len(printed) < len(systems):
+        fields["systems"] = tuple(system.name for system in printed)
+    unit = printed[0].unit
+    if unit != "tokens":
+        yield Caveat(
+            "rate-printed", "warning", (Note("flops-compared", {"unit": _PRINTED_UNITS[unit]}),)
+        )
+        return
+    programs = {system.run.framework for system in systems}
+    severity: Severity = "warning" if fields or len(programs) > 1 else "info"
+    if fields or len(programs) == 1:
+        note = Note("rates-printed", fields)
+    else:
+        note = Note("rates-printed-by-several")
+    yield Caveat("rate-printed", severity, (note,))
 
 
 def _of_work(systems: Sequence[SystemResult]) -> Iterator[Caveat]:

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from tprimat.errors import UsageError
 from tprimat.log_import import importer, sources
 from tprimat.log_import.extract import ImportedRun
 from tprimat.log_import.given import GivenValues
@@ -72,8 +71,7 @@ def load(
         if isinstance(outcome, list):
             groups.setdefault(source.group, []).extend(outcome)
         elif source.named:
-            error = UsageError(outcome.problem, hint=outcome.hint, heading=outcome.heading)
-            inputs.errors.append(error)
+            inputs.errors.append(outcome.error())
         else:
             inputs.notes.append(_not_used(outcome))
     for runs in groups.values():

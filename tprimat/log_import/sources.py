@@ -38,8 +38,8 @@ from tprimat.log_import.given import NOTHING_GIVEN, GivenValues
 from tprimat.log_import.inputs import Chunks, Log, is_handed_over
 from tprimat.log_import.named import STANDARD_INPUT, read_small
 from tprimat.log_import.unread import NotRead, SkippedFile
-from tprimat.notes import DESCRIPTION, LOST, NO_LOG, RESULT
-from tprimat.notes.catalogue import sentence
+from tprimat.notes import DESCRIPTION, LOST, NO_LOG, RESULT, Note
+from tprimat.notes.catalogue import words
 from tprimat.read import mapped
 from tprimat.read.forms.asking import FormError
 from tprimat.read.parsing.headings import headings
@@ -50,7 +50,7 @@ from tprimat.results.outcome import going_on
 from tprimat.results.result_file import readable, without_secrets
 from tprimat.store import store
 from tprimat.store.history import files_below
-from tprimat.text import is_binary
+from tprimat.text import counted, is_binary
 
 PARALLEL_FROM = 1 << 23
 """Bytes; less than this is read before other processes have started."""
@@ -61,6 +61,9 @@ LONGEST_PAGE = 1 << 23
 IN_MEMORY = 1 << 26
 """Bytes of a compressed or piped file that are held in memory before a temporary file takes them.
 """
+
+MOST_DETAILS = 4
+"""Most lines of an error on a log that isn't read, besides the problem, the hint and the page."""
 
 MOST_BESIDE = 2000
 """Most files that are read in addition to a source: each parameter of an MLflow run is one."""
@@ -356,10 +359,27 @@ def _not_read(error: TensorPrimatError, source: LogSource) -> NotRead:
         place = error.place
         is_lost = error.is_lost
     if isinstance(error, FormError):
-        problem = f"{place}: {sentence(error.notes)}"
+        first, *others = error.notes
         asked = error.notes if error.is_asked else ()
-        return NotRead(problem, error.hint, error.heading, place, is_lost, asked)
+        problem = f"{place}: {words(first)}"
+        details = _details(others)
+        return NotRead(problem, error.hint, error.heading, place, is_lost, asked, details)
     return NotRead(error.problem, error.hint, error.heading, place, is_lost)
+
+
+def _details(notes: Sequence[Note]) -> tuple[str, ...]:
+    """Return the lines of an error on a log that isn't read: one for each note, those on further
+    runs of a page together.
+    """
+    runs = [note for note in notes if note.code == "form-would-read"]
+    details = [words(note) for note in notes if note not in runs]
+    if len(runs) > 1:
+        details.insert(0, f"and {counted(len(runs), 'more run')}")
+    elif runs:
+        details.insert(0, words(runs[0]))
+    if len(details) > MOST_DETAILS:
+        details[MOST_DETAILS - 1 :] = [f"{len(details) - MOST_DETAILS + 1} more with --json"]
+    return tuple(details)
 
 
 def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
+from tprimat.errors import UsageError
 from tprimat.notes import Note
 
 
@@ -27,6 +28,7 @@ class NotRead(NamedTuple):
         place: the file; `problem` may begin with it.
         is_lost: whether the source is a log, although no run could be read from it.
         asked: notes on what would be read, and what is assumed, if the user confirms it.
+        details: what else is known of the problem, each in a line of its own.
     """
 
     problem: str
@@ -35,11 +37,17 @@ class NotRead(NamedTuple):
     place: str
     is_lost: bool = False
     asked: tuple[Note, ...] = ()
+    details: tuple[str, ...] = ()
 
     @property
     def reason(self) -> str:
         """The problem without the name of the file at its beginning."""
-        return self.problem.removeprefix(f"{self.place}: ")
+        problem = "; ".join((self.problem, *self.details))
+        return problem.removeprefix(f"{self.place}: ")
+
+    def error(self) -> UsageError:
+        """Return the error to show."""
+        return UsageError(self.problem, hint=self.hint, heading=self.heading, details=self.details)
 
 
 IS_ASKED = "its steps can be read with an assumption: tprimat read shows it, --as-read confirms it"

@@ -50,6 +50,8 @@ _OPEN = ("run.warnings", "run.status_reason", "environment.hostname")
 """Words of the version and the place of the reading: other ones are only claimed."""
 _GROWING = ("framework_config.", "environment.")
 """Fields of which a later version may read more."""
+_MEANINGS = (*mapped.STATED, "as_read")
+"""Values of a user without which a log has no steps."""
 _PLACES = {"gpu": "gpu_info.device_name", "model": "run.model", "model_shape": "model_config"}
 """Where a result has an option that isn't in its training_config."""
 NO_SPEED = "no-speed"
@@ -246,8 +248,9 @@ def _verified(
             compared.append(_top_level(file))
         source = run.source or Source(kind="log")
         claims = list[Difference]()
-        # No log states the meaning of its columns or the parts of a line.
-        mapping = {key: text for key, text in source.given.items() if key in mapped.STATED}
+        # No log states the meaning of its columns or the parts of a line, nor confirms what is
+        # assumed of its lines.
+        mapping = {key: text for key, text in source.given.items() if key in _MEANINGS}
         log = bare = _log_of(run, logs(_as_json(mapping)))
         original = None
         if bare is not None:

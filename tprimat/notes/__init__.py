@@ -105,14 +105,18 @@ def by_reason(notes: Iterable[Note]) -> list[Note]:
 ASSUMED = frozenset(
     {
         "form-average-assumed",
+        "form-coarse-clock",
+        "form-coarse-rate",
         "form-counter-assumed",
         "form-epoch-assumed",
         "form-few-records",
         "form-few-steps",
         "form-interval-assumed",
+        "form-milliseconds-assumed",
         "form-order-assumed",
         "form-printed-is-part",
         "form-stamps-vary",
+        "form-training-assumed",
         "form-unit-assumed",
     }
 )

@@ -140,6 +140,25 @@ ROWS = {
                 "precision differs: {precisions:versus}[ ({described} from the system description,"
                 " not the log)]"
             ),
+            "samples-compared": (
+                "no tokens/s are known, so samples/s that the sources print are compared: they say"
+                " nothing if the sequences differ in length"
+            ),
+            "flops-compared": (
+                "no tokens/s are known, so {unit} that the sources print are compared, and each"
+                " program counts FLOPs its own way"
+            ),
+            "rates-printed": (
+                "tokens/s/GPU[ of {systems:names}] are printed by the source, not computed from"
+                " batch size, sequence length and step time"
+            ),
+            "rates-printed-by-several": (
+                "tokens/s/GPU are printed by the sources, and each program counts tokens its own"
+                " way"
+            ),
+            "model-by-evidence": (
+                "no source names its model; equal {evidence} show that it is the same one"
+            ),
             "steps-compared": (
                 "the log states {lacking}, so each step is taken to do the same work, and steps/s"
                 " are compared"
@@ -158,6 +177,10 @@ ROWS = {
             "compared-apart": (
                 "{parts:names} are compared as {systems} systems: run-to-run variation does not"
                 " explain a gap of {gap:.0%}"
+            ),
+            "compared-apart-by-speed": (
+                "{parts:names} are compared as {systems} systems: their speeds differ by {gap:.0%},"
+                " and nothing says that they ran on the same GPUs"
             ),
             "run-twice": "{file} contains the same run twice; counted once",
             "run-again": "{file} contains the same run as {other}; counted once",

@@ -45,6 +45,9 @@ ROWS = {
     **rows_of(
         "warning",
         {
+            "form-changes": (
+                "from line {line} on the values of the training have another form, which isn't read"
+            ),
             "steps-outside-blocks": (
                 "{count} steps are in no block of the log: the speed is that of the others"
             ),
@@ -64,33 +67,35 @@ ROWS = {
                 "it would read {records:count record}, steps {first} to {last}[ by {step}]"
                 "[, {seconds:seconds} a step][ by {time}][, loss by “{loss}”]"
             ),
-            "form-unit-assumed": "the time has no unit: it is assumed to be in seconds",
+            "form-unit-assumed": "assumed: the time is in seconds (it has no unit)",
+            "form-milliseconds-assumed": (
+                "assumed: the time is in milliseconds (it has no unit, and is too long for seconds)"
+            ),
             "form-interval-assumed": (
-                "a line is printed every {steps} steps: its time is assumed to be that of one step,"
-                " not of all {steps}"
+                "assumed: the time is that of one step, not of the {steps} since the line before"
             ),
-            "form-order-assumed": (
-                "no number counts the steps: each line is assumed to be the next one"
-            ),
-            "form-counter-assumed": (
-                "no label says what counts the steps: {label} is assumed to do so"
-            ),
+            "form-order-assumed": "assumed: each line is the next step (no number counts them)",
+            "form-counter-assumed": "assumed: {label} counts the steps (no label says so)",
             "form-epoch-assumed": (
-                "the steps of an epoch aren't printed: their number is assumed"
+                "assumed: an epoch has as many steps as are printed (no total says how many)"
             ),
             "form-stamps-vary": (
-                "the times between stamps vary by half and more: they are assumed to be those of"
-                " the steps"
+                "assumed: times between stamps are those of steps (they vary by half and more)"
             ),
-            "form-few-steps": "only {count:count line} of it has this form",
-            "form-few-records": "only {count:count time} between two records is known",
+            "form-few-steps": "assumed: {count} lines are a training (there are no more)",
+            "form-few-records": (
+                "assumed: the usual time follows from {count:count time} between two lines"
+            ),
+            "form-training-assumed": "assumed: it is a training (no loss and no word says so)",
+            "form-coarse-rate": "assumed: the rate is exact (it has few digits)",
+            "form-coarse-clock": (
+                "assumed: the time stamps are exact (they are known to ±{percent:.0f}% of a step)"
+            ),
             "form-average-assumed": (
-                "only means of step times are printed: each is assumed to be of the steps since the"
-                " line before"
+                "assumed: a mean of step times is that of the steps since the line before"
             ),
             "form-printed-is-part": (
-                "the printed time is {share:.2g}× the time between two steps: it is assumed to be"
-                " of a part of them"
+                "assumed: the printed time covers a part of a step ({share:.2g}× its time)"
             ),
             "form-clocks-contradict": (
                 "its times contradict each other: one is {share:.3g}× the other"
@@ -100,7 +105,7 @@ ROWS = {
                 "no number of it says how long a step takes: no time, no rate, no time stamp"
             ),
             "form-unknown": "nothing explains {labels:names}",
-            "form-lacks-records": "but a single step",
+            "form-lacks-records": "it has a single step",
             "form-counts-epochs": "its lines count epochs, not steps",
             "timestamp-unknown": "timestamp unknown: {why}",
             "size-changes": "{size} changes during the run ({values}): no throughput in tokens",
@@ -216,6 +221,11 @@ ROWS = {
                 "loss_values are those of the first of {processes} processes, not the mean over all"
             ),
             "steps-unread": "{steps} without time, loss and gradient norm: {why}",
+            "size-follows": ("the {size} ({value:,}) follows from what the source prints: {how}"),
+            "whole-run-mean": (
+                "only the mean of the whole run is known ({steps:,} steps of {seconds:.4g} s), with"
+                " {included}"
+            ),
             "step-untimed": "step {step} without a time: the clock did not advance",
             "ranks-not-gathered": (
                 "step times are those of the first of {processes} processes, not the longest of"
@@ -424,10 +434,6 @@ ROWS = {
             ),
             "times-of-printed-rate": (
                 "step times are 1 / printed batches per second: few digits, averaged by OLMo"
-            ),
-            "gpus-suggested": (
-                "tokens per step and the printed rates suggest {gpus:count GPU}; the log doesn't"
-                " state it"
             ),
             "rates-contradict": (
                 "the printed rates contradict each other: one GPU processes {times:.3g}× the"
@@ -660,6 +666,10 @@ ROWS = {
             ),
             "steps-cut": (
                 "steps {first}–{last} are excluded: not all runs of the comparison are as long"
+            ),
+            "rate-printed": (
+                "{unit} are printed by the source ({average} of {steps}); to compute"
+                " them, it lacks: {unknown}"
             ),
             "tokens-vary": (
                 "tokens per step vary from {least:,.0f} to {most:,.0f}: a rate is all tokens of"

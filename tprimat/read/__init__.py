@@ -1,8 +1,9 @@
-"""Readers of training logs: lines -> runs. One file per log format, one directory per family.
+"""Readers of training logs: lines -> runs. One row or file per log format, one directory per family.
 
-A file here is found by what it defines, nothing lists it: a class `Reader` reads a log format line
-by line, a tuple `FILE_FORMATS` holds formats of whole files. Readers neither open files nor print:
-tprimat.log_import.inputs opens a log, text.lines() makes lines of its bytes.
+A program whose steps a row describes stands in forms/programs.py. A file here is found by what it
+defines, nothing lists it: a class `Reader` reads a log format line by line, a tuple `FILE_FORMATS`
+holds formats of whole files. Readers neither open files nor print: tprimat.log_import.inputs opens
+a log, text.lines() makes lines of its bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from types import ModuleType
 
 from tprimat.errors import UnreadableError
 from tprimat.read import golden, merge
-from tprimat.read.forms import asking
+from tprimat.read.forms import asking, programs
 from tprimat.read.parsing import nearest, notebook
 from tprimat.read.parsing.feeder import CLOSED_BY, LogFeeder
 from tprimat.read.parsing.mapped_records import columns_by_words
@@ -34,6 +35,11 @@ HEAD = 1 << 16
 
 PROGRAMS = (".py", ".sh")
 """Names of programs, whose lines may look like steps."""
+
+FEW, MANY_TIMES = 2, 5
+"""Records of a log by its reader that aren't the log's steps if the form of its lines shows several
+times as many.
+"""
 
 FEWEST_QUOTED = 3
 """Fewest steps in the quotes of a JSON document that make a training."""
@@ -62,8 +68,9 @@ def modules() -> tuple[ModuleType, ...]:
 
 @functools.cache
 def log_formats() -> tuple[type[Reader], ...]:
-    """Return the log formats that are read, by the names of their files."""
-    return tuple(module.Reader for module in modules() if hasattr(module, "Reader"))
+    """Return the log formats that are read, in the order of their names."""
+    found = [module.Reader for module in modules() if hasattr(module, "Reader")]
+    return tuple(sorted((*found, *programs.PROGRAMS), key=lambda log_format: log_format.name))
 
 
 @functools.cache
@@ -102,15 +109,23 @@ def parse_chunks(
     feeder = new_feeder()
     for block, whole in blocks_of(chunks):
         feeder.feed(block, whole=whole)
+    reads_forms = again is not None and PurePath(name).suffix not in PROGRAMS
     try:
-        return parsed_logs(feeder, name)
+        logs = parsed_logs(feeder, name)
     except UnreadableError:
-        if again is None or PurePath(name).suffix in PROGRAMS:
+        if again is None or not reads_forms or _is_result(feeder):
             raise
         logs = asking.logs_by_form(lambda: printed_lines(again), name, as_read=as_read)
         if not logs:
             raise
         return logs
+    steps = sum(log.steps for log in logs)
+    if again is not None and reads_forms and 0 < steps <= FEW:
+        # A reader that knows two lines may know only what another program prints beside its steps.
+        others = asking.certain_logs(lambda: printed_lines(again))
+        if sum(log.steps for log in others) >= MANY_TIMES * steps:
+            return others
+    return logs
 
 
 def printed_lines(again: Callable[[], Iterable[bytes]]) -> Iterator[Line]:
@@ -143,6 +158,22 @@ def parsed_logs(feeder: LogFeeder, name: str) -> list[ParsedLog]:
     return logs
 
 
+def _examples() -> dict[str, str]:
+    """Return texts with lines of each log format, by its name."""
+    examples = {}
+    for module in modules():
+        if hasattr(module, "Reader"):
+            examples[module.Reader.name] = module.__doc__ or ""
+    examples |= {row.name: row.example for row in programs.PROGRAMS}
+    return dict(sorted(examples.items()))
+
+
+def _is_result(feeder: LogFeeder) -> bool:
+    """Return whether a file begins like a result, which no training has printed."""
+    opening = "\n".join(feeder.opening)
+    return opening.startswith("{") and _RESULT.search(opening) is not None
+
+
 def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
     """Return why a file isn't read, and what to do."""
     if not feeder.opening:
@@ -166,7 +197,7 @@ def _unreadable(feeder: LogFeeder, name: str) -> UnreadableError:
     elif feeder.opening[0] in CLOSED_BY:
         why = without
         hint = _OTHERS
-        if _RESULT.search(opening):
+        if _is_result(feeder):
             hint = f"tprimat compare {shlex.quote(name)} compares a result"
     elif PurePath(name).suffix == ".wandb":
         why = "is no W&B run, whose file begins with “:W&B”"

@@ -233,20 +233,21 @@ class _LineReader(StepReader):
         self._text = ""
         self._alike: Counter[str] = Counter()
 
-    def feed(self, line: Line) -> None:
-        """Take the next line.
+    def feed(self, line: Line) -> bool:
+        """Take the next line; return whether it holds metrics.
 
         Lines that seem to be torn, but in the same way several times, are whole: 998.1ms and 1.02s.
         """
         self._text = line.text
         if self.torn.read(line, self.take):
-            return
+            return True
         if line.whole and self._named.values_in(line.text)[1]:
             outline = _DIGITS.sub("0", line.text)
             self._alike[outline] += 1
             if self._alike[outline] >= LEAST and self.take(line):
-                return
+                return True
         self.other(line)
+        return False
 
     def take(self, line: Line) -> bool:
         """Read a line if it has all values."""

@@ -119,7 +119,7 @@ class Reader(StepReader):
         self._diffusion = False
         self._year = NO_YEAR
 
-    def feed(self, line: Line) -> None:
+    def feed(self, line: Line) -> bool:
         """Take the next line, with the year that absl leaves out of its dates."""
         if dated := _ABSL_DATE.match(line.text):
             line = line._replace(
@@ -127,7 +127,7 @@ class Reader(StepReader):
             )
         elif line.text[:2] == "20" and (stamp := first_stamp(line.text[:30])):
             self._year = stamp.time.year
-        super().feed(line)
+        return super().feed(line)
 
     def other(self, line: Line) -> None:
         """Read a line of the setup, or of what happens once the training is known."""

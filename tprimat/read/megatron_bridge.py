@@ -67,8 +67,8 @@ class Reader(StepReader):
         """Whether a line of a step's time was seen."""
         return bool(self._records)
 
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
+    def feed(self, line: Line) -> bool:
+        """Take the next line; return whether it holds metrics."""
         text = line.text
         if TIMED in text:
             self._iterations += [
@@ -80,7 +80,7 @@ class Reader(StepReader):
             for kind, gigabytes in _MEMORY.findall(text):
                 name = f"peak_memory_{kind}_gb"
                 self.memory[name] = max(self.memory.get(name, 0.0), float(gigabytes))
-        super().feed(line)
+        return super().feed(line)
 
     def other(self, line: Line) -> None:
         """Read a line of the setup."""

@@ -213,8 +213,9 @@ def same_training(
     matching = 0
     for first, second in losses:
         matching += bool(first) and math.isclose(first, second, rel_tol=LOSS_DIGITS, abs_tol=1e-4)
-    # Two runs of one seed share only their losses: their step times differ.
+    # Two runs of one seed share only their losses: their step times differ, or their printed rates.
     times = _pairs(one, other, "step_times")
+    times = times or _pairs(one, other, "tokens_per_second_per_gpu")
     tolerance = SAME_FIGURES if ranks else SAME_MEAN
     if is_copy:
         tolerance = 1e-9

@@ -442,7 +442,7 @@ def _run(system: SystemResult, result: RunResult) -> list[str]:
         units.number(values.total_steps, 0),
         tables.steady_steps(result),
     ]
-    if values.avg_step_time_seconds is None:
+    if not result.summary.has_speed:
         return [*texts, *[rates.untimed(system)] * 3]
     return [
         *texts,

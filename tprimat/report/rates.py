@@ -9,7 +9,7 @@ from typing import NamedTuple
 from tprimat import units
 from tprimat.analysis import intervals
 from tprimat.analysis.records import trained
-from tprimat.analysis.summary import rounding_variance
+from tprimat.analysis.summary import Summary, rounding_variance
 from tprimat.compare import RunResult, SystemResult
 from tprimat.compare.result import Unit
 from tprimat.compare.speedup import RATE as RATE
@@ -104,6 +104,8 @@ def rate_unit(systems: Iterable[SystemResult]) -> str:
     kind = kind_of_device(systems)
     if work_of(systems) is _WORKS["steps"]:
         return "steps/s"
+    if systems and systems[0].unit in _PRINTED:
+        return _PRINTED[systems[0].unit]
     unit = f"{work_of(systems).noun}s/s/{kind}"
     is_one_process = kind == "process" and {system.count for system in systems} == {1}
     if is_one_process:
@@ -127,11 +129,27 @@ def work_of(systems: Iterable[SystemResult]) -> Work:
     return next((work for unit, work in _WORKS.items() if unit in units_of), _WORKS["tokens"])
 
 
+_PRINTED: Mapping[Unit, str] = {"tflops": "TFLOP/s/GPU", "mfu": "% MFU"}
+"""Units of rates that sources print."""
+
 _WORKS: Mapping[Unit, Work] = {
     "samples": Work("sample", "10⁶ samples", 1e6),
     "steps": Work("step", "10³ steps", 1e3),
+    "tflops": Work("TFLOP", "10⁹ TFLOP", 1e9),
     "tokens": Work("token", "10⁹ tokens", 1e9),
 }
+
+
+def throughput(summary: Summary) -> tuple[str, str, str]:
+    """Return the unit of a run's rate, the rate as text, and a mark if its source prints it; the
+    rate is that of all GPUs if that of one is unknown.
+    """
+    unit = "tokens/s/GPU"
+    value = summary.performance.tokens_per_second_per_gpu
+    if value is None and (total := summary.performance.tokens_per_second) is not None:
+        unit, value = "tokens/s", total
+    mark = " (printed by the source)" if summary.is_printed else ""
+    return unit, units.number(value), mark
 
 
 def rate(value: float | None) -> str:

@@ -284,8 +284,7 @@ def _callback(system: SystemResult) -> str | None:
     """Return the callback that would record the step times that a log lacks; None if it has them,
     the run failed, or there is no callback for its framework.
     """
-    is_logged = system.value("avg_step_time_seconds") is not None or system.run.status == "failed"
-    if is_logged:
+    if not system.is_untimed or system.run.status == "failed":
         return None
     return _CALLBACKS.get(system.run.framework or "")
 
@@ -310,7 +309,8 @@ def _of_open_values(systems: Systems) -> Iterator[str]:
             continue
         if run.model is None:
             options["--model-name NAME"] = None
-        if system.value(RATE) is None or system.unit == "steps":
+        is_makeshift = system.unit in _MAKESHIFT or system.has_printed_rate
+        if system.value(RATE) is None or is_makeshift:
             for name, option in _SIZES.items():
                 if getattr(run.training_config, name) is None:
                     options[option] = None
@@ -319,6 +319,9 @@ def _of_open_values(systems: Systems) -> Iterator[str]:
         listed = " ".join(option for option in order if option in options)
         yield f"fill in missing values: {listed} (FILE=VALUE sets it for one log)"
 
+
+_MAKESHIFT = ("steps", "tflops", "mfu")
+"""Units of rates that are compared for lack of tokens/s."""
 
 _SIZES = {
     row.key: f"{row.log_flag.partition(' ')[0]} N"

@@ -107,7 +107,7 @@ def _brief(answer: Answer) -> str:
     text = f"only {system.name}"
     if system.exclusion:
         return f"{text}; {words(system.exclusion.note)}"
-    if system.value("avg_step_time_seconds") is None:
+    if system.is_untimed:
         return f"{text}, which {rates.why_untimed(system)}"
     if system.value(RATE):
         return f"{text}, {rate_of(system)} {rate_unit([system])}"

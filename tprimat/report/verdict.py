@@ -225,9 +225,8 @@ def _verdict_single(group: Group, elsewhere: Collection[str], steps: tuple[str, 
     (system,) = group.systems
     texts = [_headline_single(system, elsewhere)]
     texts += [words(contradiction.note) for contradiction in contradictions(system)]
-    is_untimed = system.value("avg_step_time_seconds") is None
     if (
-        not is_untimed
+        not system.is_untimed
         and system.exclusion is None
         and (not elsewhere or system.run.model is not None)
     ):
@@ -475,13 +474,15 @@ def _headline_wins(pairs: Sequence[Pair], models: int) -> str:
 def _headline_single(system: SystemResult, elsewhere: Collection[str]) -> str:
     name = system.name
     step = system.value("avg_step_time_seconds")
-    if step is None:
+    if system.is_untimed:
         return f"Only one system found ({name}), which {why_untimed(system)}"
     if system.exclusion is not None:
         return f"Only one system found ({name}), and it is excluded: {words(system.exclusion.note)}"
     speed = f"{units.seconds(step)} a step"
     if system.value(RATE) is not None:
         speed = f"{rate_of(system)} {rate_unit([system])}"
+        if system.has_printed_rate:
+            speed += " printed by the source"
     speed = ", ".join([speed, *safe_sentences(incomplete(system))])
     if system.spread >= DOUBTFUL_SPREAD and not system.is_one_session:
         return (

@@ -10,7 +10,7 @@ from tprimat.analysis.intervals import level
 from tprimat.analysis.run_account import PERCENTILES, account_of, percentiles
 from tprimat.checks.endings import how_ended
 from tprimat.notes import assumed
-from tprimat.notes.catalogue import sentence
+from tprimat.notes.catalogue import sentence, words
 from tprimat.read.parsing import timeline
 from tprimat.results.fields import JsonObject
 from tprimat.text import counted, plain, shortened
@@ -52,7 +52,7 @@ def screen(
     rows += [("speed", text) for text in changes(state)[-MOST_CHANGES:]]
     rows.append(("baseline", against_baseline(state)))
     rows += [("caveat", text) for text in state.caveats[:MOST_CAVEATS]]
-    rows.append(("assumed", sentence(assumed(run.notes))))
+    rows += [("caveat", words(note)) for note in assumed(run.notes)]
     rows += [("ranks", _ranks(state)), ("error", state.cause or "")]
     if quiet_s is not None:
         rows.append(("last step", f"{units.duration(quiet_s)} ago"))
@@ -70,6 +70,7 @@ def line(state: State) -> str:
         ("mean ", _mean(state)),
         ("", _width(state)),
         ("compared with the baseline: ", against_baseline(state)),
+        ("", sentence(assumed(state.run.notes))),
     )
     return "; ".join(plain(label + text) for label, text in parts if text)
 

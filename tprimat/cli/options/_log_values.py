@@ -20,6 +20,10 @@ def add_mapping(parser: Parser) -> None:
     parser.option(
         "--pattern TEXT", "read any text log, e.g. 'step {step} .* {time}ms .* loss {loss}'"
     )
+
+
+def add_as_read(parser: Parser) -> None:
+    """Add the option that confirms what is assumed of a log of no known format."""
     parser.option("--as-read", "confirm what is assumed of the lines of an unknown log")
 
 

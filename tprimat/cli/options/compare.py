@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tprimat.cli.options import _parser
-from tprimat.cli.options._log_values import add_log_values, add_mapping
+from tprimat.cli.options._log_values import add_as_read, add_log_values, add_mapping
 from tprimat.cli.options._parser import Group, Options, Parser
 from tprimat.errors import ExitStatus
 
@@ -82,6 +82,7 @@ def parser() -> Parser:
     )
     _add_reports(parser.add_argument_group("reports and details"))
     add_mapping(parser)
+    add_as_read(parser)
     add_log_values(parser, precision=False)
     _add_regression_check(parser.add_argument_group("regression check (for CI)"))
     return parser

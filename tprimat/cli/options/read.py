@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tprimat.cli.options._log_values import add_log_values, add_mapping
+from tprimat.cli.options._log_values import add_as_read, add_log_values, add_mapping
 from tprimat.cli.options._parser import Parser
 from tprimat.cli.options._training import add_bundle, at_least
 
@@ -32,6 +32,7 @@ def parser() -> Parser:
     parser.option("--label NAME", "name this configuration; becomes part of file names")
     add_bundle(parser, "bundle results, logs and environment into one archive")
     add_mapping(parser)
+    add_as_read(parser)
     parser.option("--explain", "show how the lines of an unknown log are read, and save nothing")
     parser.option("--jobs N", "read N files in parallel (default: one per CPU)", type=at_least(1))
     add_log_values(parser)

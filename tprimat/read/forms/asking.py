@@ -67,6 +67,12 @@ def logs_by_form(
     return [each.log for each in readable]
 
 
+def certain_logs(lines: Callable[[], Iterable[Line]]) -> list[ParsedLog]:
+    """Return the trainings of a text that are read by their form without an assumption."""
+    found = interpretations(lines)
+    return [each.log for each in found if each.lacks is None and not each.doubts]
+
+
 def _would_read(found: Interpretation) -> Note:
     """Return the note on a training that would be read: its steps, their time and its labels."""
     run = found.log.run()

@@ -50,6 +50,9 @@ LEAST_DIGITS = 3
 PRINTED = "printed_time"
 """Where a record holds the printed time until it is known what that is."""
 
+COARSE = 0.05
+"""Share by which a time may be off, for the resolution of its clock, that is read without asking."""
+
 VARYING = 0.75
 """Share of the distances between time stamps that are within half of the typical one at least, if
 they are taken for the times of steps.
@@ -96,6 +99,10 @@ class _Clock:
     def is_clear(self) -> bool:
         """Return whether it has any differences, and enough time passes on it."""
         return self.count() > 0 and self.total() >= FAINT * self.resolution
+
+    def doubt(self) -> float:
+        """Return by what share all its time may be off."""
+        return 2 * self.resolution / self.total()
 
     def count(self) -> int:
         """Return the number of differences."""
@@ -181,20 +188,25 @@ def _by_clocks(
         agreeing = [seconds for seconds in readings if clock.agrees(seconds)]
         if agreeing and _are_alike(clock, agreeing):
             return Timed(agreeing[0], "seconds", is_certain=True)
-    growing = _growing(printed, strides)
+    growing = None if is_of_step else _growing(printed, strides)
+    doubts = [] if has_unit else [Note("form-unit-assumed")]
     if growing is not None:
-        doubts = [] if has_unit else [Note("form-unit-assumed")]
         return Timed(growing, "elapsed_seconds", doubts=doubts)
     for clock in clear:
         quotient, error = clock.quotient(printed)
-        if has_unit and quotient > 1 + AGREEMENT + error:
-            return Timed(contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)}))
+        if quotient > 1 + AGREEMENT + error and not has_unit:
+            # 600 s are longer than the 1 s that passed: 600 ms may be a step's.
+            has_unit = True
+            printed = _scaled(printed, 1e-3)
+            quotient, error = clock.quotient(printed)
+            doubts = [Note("form-milliseconds-assumed")]
+        if quotient > 1 + AGREEMENT + error:
+            return Timed(
+                contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)})
+            )
         if quotient < PART and clock.kind in ("stamp", "elapsed_seconds"):
-            doubt = Note("form-printed-is-part", {"share": round(quotient, 3)})
+            doubt = Note("form-printed-is-part", {"share": float(f"{quotient:.3g}")})
             return Timed(clock.seconds, clock.kind, clock.windows, doubts=[doubt])
-    doubts = []
-    if not has_unit:
-        doubts.append(Note("form-unit-assumed"))
     if not is_of_step and statistics.median(strides) > 1:
         doubts.append(Note("form-interval-assumed", {"steps": int(statistics.median(strides))}))
     return Timed(printed, "seconds", doubts=doubts)
@@ -205,16 +217,29 @@ def _without_printed(clear: Sequence[_Clock]) -> Timed:
     if not clear:
         return Timed()
     best, *others = clear
-    is_certain = any(other.agrees(best.seconds) for other in others)
-    if not is_certain and any(not other.agrees(best.seconds) for other in others):
+    if best.kind == "steps_per_second" and not others and _digits(best) < LEAST_DIGITS:
+        return Timed(best.seconds, best.kind, doubts=[Note("form-coarse-rate")])
+    agreeing = [other for other in others if best.agrees(other.seconds)]
+    is_certain = bool(agreeing)
+    if agreeing and best.doubt() > COARSE:
+        # Whole seconds confirm what a rate means, which has more digits.
+        best = agreeing[0]
+    if others and not is_certain:
         quotient, _ = best.quotient(others[0].seconds)
         return Timed(contradiction=Note("form-clocks-contradict", {"share": round(quotient, 3)}))
     doubts = []
     if not is_certain and best.kind == "stamp" and _varies(best):
         doubts.append(Note("form-stamps-vary"))
+    if best.resolution and not is_certain and (doubt := best.doubt()) > COARSE:
+        doubts.append(Note("form-coarse-clock", {"percent": 100 * doubt}))
     if best.count() < FEWEST and not is_certain:
         doubts.append(Note("form-few-records", {"count": best.count()}))
     return Timed(best.seconds, best.kind, best.windows, is_certain, doubts)
+
+
+def _digits(clock: _Clock) -> int:
+    """Return how many digits the rates have of which a clock is the inverse, at most."""
+    return max(digits(f"{1 / seconds:.6g}") for seconds in clock.seconds if seconds)
 
 
 def _varies(clock: _Clock) -> bool:
@@ -239,13 +264,17 @@ def _readings(printed: Series, strides: Sequence[int], *, has_unit: bool) -> Ite
     steps since the record before, and the time since the start; without a unit also in ms.
     """
     for factor in (1.0,) if has_unit else (1.0, 1e-3):
-        scaled = [seconds * factor if seconds is not None else None for seconds in printed]
+        scaled = _scaled(printed, factor)
         yield scaled
         yield [
             seconds / stride if seconds is not None else None
             for seconds, stride in zip(scaled, strides, strict=True)
         ]
         yield _since_before(scaled, strides)
+
+
+def _scaled(times: Series, factor: float) -> list[float | None]:
+    return [seconds * factor if seconds is not None else None for seconds in times]
 
 
 FITS = 0.2
@@ -288,12 +317,11 @@ def _differences(
     records: Sequence[Record], strides: Sequence[int], paused: Container[int]
 ) -> Iterator[_Clock]:
     """Yield the clocks that are differences of times: since the start, and time stamps."""
-
     elapsed = _column(records, "elapsed_seconds")
-    known = [at for at in elapsed if at is not None]
-    if len(known) > 1 and all(later >= at for at, later in itertools.pairwise(known)):
+    if _only_rises(elapsed):
         seconds, windows = _between(elapsed, strides, paused)
-        yield _Clock("elapsed_seconds", seconds, windows, _resolution(known))
+        resolution = _resolution([at for at in elapsed if at is not None])
+        yield _Clock("elapsed_seconds", seconds, windows, resolution)
     stamps = [record.stamp for record in records]
     if sum(stamp is not None for stamp in stamps) > 1:
         at = [stamp.seconds if stamp else None for stamp in stamps]
@@ -315,11 +343,11 @@ def _between(
     steps = 0
     for place, (now, stride) in enumerate(zip(at, strides, strict=True)):
         steps += stride
-        is_later = last is not None and now is not None and now > last and place not in paused
-        if is_later:
-            assert last is not None and now is not None
+        mean = None
+        if last is not None and now is not None and now > last and place not in paused:
             windows[place] = steps
-        seconds.append((now - last) / steps if is_later else None)  # type: ignore[operator]
+            mean = (now - last) / steps
+        seconds.append(mean)
         if now is not None and now != last:
             last = now
             steps = 0
@@ -329,14 +357,15 @@ def _between(
 def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Clock]:
     """Yield the clocks that follow from rates: of steps, and of tokens or samples that are counted."""
     rates = _column(records, "steps_per_second")
-    usable = [rate if rate and digits(f"{rate:.12g}") >= LEAST_DIGITS else None for rate in rates]
-    if _known(usable):
-        yield _Clock("steps_per_second", [1 / rate if rate else None for rate in usable], strides)
+    if _known(rates):
+        yield _Clock("steps_per_second", [1 / rate if rate else None for rate in rates], strides)
     for noun, size in (("tokens", "tokens_per_step"), ("samples", "global_batch_size")):
         rates = _column(records, f"{noun}_per_second")
         sizes = _column(records, size)
-        if not _known(sizes):
-            sizes = _since_before(_column(records, f"consumed_{noun}"), strides)
+        consumed = _column(records, f"consumed_{noun}")
+        # 30,512 and then 28,947 tokens are those of each line, not those since the start.
+        if not _known(sizes) and _only_rises(consumed):
+            sizes = _since_before(consumed, strides)
         seconds = [
             amount / rate if amount and rate else None
             for amount, rate in zip(sizes, rates, strict=True)
@@ -351,9 +380,17 @@ def _since_before(at: Series, strides: Sequence[int]) -> list[float | None]:
     """
     found: list[float | None] = [None]
     for (before, now), stride in zip(itertools.pairwise(at), strides[1:], strict=True):
-        is_known = before is not None and now is not None and now >= before
-        found.append((now - before) / stride if is_known else None)
+        if before is None or now is None or now < before:
+            found.append(None)
+        else:
+            found.append((now - before) / stride)
     return found
+
+
+def _only_rises(at: Series) -> bool:
+    """Return whether a number counts from the start: it is known twice or more, and never falls."""
+    known = [value for value in at if value is not None]
+    return len(known) > 1 and all(later >= value for value, later in itertools.pairwise(known))
 
 
 def _strides(records: Sequence[Record]) -> list[int]:

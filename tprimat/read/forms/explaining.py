@@ -10,6 +10,7 @@ from tprimat.notes import Note
 from tprimat.read.forms.fields import Field, Pieces, value_of
 from tprimat.read.forms.reader import Interpretation, interpretations
 from tprimat.read.parsing.text import Line
+from tprimat.redaction import redacted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Number:
     Attributes:
         printed: as the line has it, without its unit.
         value: in the unit of a result, s for times; None if it is no number.
-        label: as printed; empty without one.
+        label: as printed, without secrets; empty without one.
         kind: what it means, as a name of the result; empty if nothing says so.
         by: the words of its label or unit that say so; empty without any.
     """
@@ -37,7 +38,7 @@ class Explanation:
 
     Attributes:
         line: number of the line that is shown.
-        text: the line, without time stamps.
+        text: the line, without time stamps and secrets.
         numbers: in it.
         counter: what counts the steps.
         time: what the times of the steps come from; None without times.
@@ -71,10 +72,10 @@ def _explained(found: Interpretation) -> Explanation:
     notes = (*found.doubts, *filter(None, [found.lacks]))
     return Explanation(
         line,
-        text,
+        redacted(text),
         tuple(numbers),
-        found.form.counter_label,
-        found.time_label,
+        found.form.counter_label and redacted(found.form.counter_label),
+        found.time_label and redacted(found.time_label),
         found.timed.quotients,
         notes,
     )
@@ -86,4 +87,5 @@ def _number(field: Field, printed: tuple[str, ...], counter: str) -> Number:
     if meaning is not None and (match := meaning.words.search(meanings.normalized(field.label))):
         by = match[0]
     kind = "step" if field.key == counter else field.kind or ""
-    return Number(printed[field.place], value_of(field, printed), field.label, kind, by)
+    label = redacted(field.label)
+    return Number(printed[field.place], value_of(field, printed), label, kind, redacted(by))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import itertools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -22,11 +23,11 @@ LONGEST = 2_000
 """Characters of a line that are looked at."""
 
 NUMBER = re.compile(
-    r"""(?<![\w.])(?:
+    r"""(?:(?<![\w.])|(?<=\bstep)|(?<=\biter)|(?<=\bepoch))(?:
         (?:\d{1,4}\ days?,\ )?\d{1,4}:\d\d(?::\d\d)?(?:\.\d{1,9})?(?![\w:])  # 1 day, 2:03:04
         |[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,4})?
             (?!\d|\.\d|[A-Za-z_]+\d)
-        |[-+]?(?:nan|inf)\b
+        |[-+]?(?:nan|inf)\b(?!\ iterations)
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
@@ -41,7 +42,7 @@ _STAMP = re.compile(
         (?P<year>\d{4})[-/](?P<month>\d\d?)[-/](?P<day>\d\d?)[T\ _-]{1,2}
         |(?P<first>\d\d?)/(?P<second>\d\d?)/(?P<late_year>\d{4}|\d\d),?\ {1,2}
         |(?P<short>\d\d[-/]\d\d)\ {1,2}
-        |(?P<name>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\ {1,2}(?P<date>\d\d?)\ 
+        |(?P<name>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\ {1,2}(?P<date>\d\d?)[\ ]
         |(?<=[IWEF])(?P<glog>\d{4})\ {1,2}
         |(?P<packed>\d{8})[\ -]
         |(?P<alone>(?<=^)|(?<=^\[)|(?<=^\())
@@ -54,9 +55,12 @@ a line.
 """
 
 _BAR = re.compile(
-    r"(?P<title>[^|]{0,120}?)\s*\d{1,3}%\|[^|\r]*\| *(?P<count>[\d.]+[kMG]?)/(?P<total>[\d.]+[kMG]?) "
+    r"(?:(?<!\d)\d{1,3}%\|[^|\r]{0,400}\| *|(?<![\w/.]))(?P<count>[\d.]+[kMG]?)/(?P<total>[\d.]+[kMG]?) "
     r"*\[(?P<elapsed>[\d:]+)<(?P<left>[\d:?]+)(?:, *(?P<rate>[^,\]]*))?(?:, *(?P<more>[^\]]*))?\]?"
 )
+LONGEST_TITLE = 120
+"""Characters before a progress bar that are its title."""
+
 _OTHER_WORK = re.compile(
     r"\b(?:download|upload|map|filter|tokeni[sz]|load|fetch|shard|process|generat|extract|compil|"
     r"convert|pars|eval|valid|test|predict|infer|sampl|warm|prepar|cach|sav|embed|encod|scor|rank)",
@@ -72,9 +76,12 @@ _COLUMNS = re.compile(r"[\s|,/%\0]+")
 DELIMITER = re.compile(r"[|,;{}\[\]]|\t| [-–] |\s\s|=>|\s/\s|(?<=\w):(?=\s)|\s\*\s")
 _TRAILING = " \t:=([{'\"`~@→>"
 _RELATED = re.compile(r"\s*(?:/|of|out of)\s*")
-_AGAIN = re.compile(r"\S{0,12}?\s?\(\s*")
-_EVALUATES = re.compile(r"\b(?:val|valid|validation|validating|eval|evaluation|evaluating|test)\b", re.I)
+_AGAIN = re.compile(r"[\w%/]{0,12}\s?\(\s*")
+_EVALUATES = re.compile(
+    r"\b(?:val|valid|validation|validating|eval|evaluation|evaluating|test|cv)\b", re.I
+)
 _TRAINS = re.compile(r"\btrain(?:ing|ed)?\b|(?<![A-Za-z])train_", re.I)
+_LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[A-Za-z]\w+")
 
 
@@ -175,6 +182,14 @@ class Piece:
     is_bar: bool = False
 
     @property
+    def is_full(self) -> bool:
+        """Whether it is a progress bar that has come to its end."""
+        count = self.outline.field(meanings.BAR)
+        if not self.is_bar or count is None or count.total is None:
+            return False
+        return self.printed[count.place] == self.printed[count.total]
+
+    @property
     def says_training(self) -> bool:
         """Whether a word of it says that it is of a training."""
         return _TRAINS.search(self.text) is not None
@@ -195,7 +210,7 @@ class Pieces:
         text = text[:LONGEST]
         if text.lstrip()[:1] in (">", "#"):
             text = _QUOTE.sub("", text)
-        if "%|" in text and (bar := _BAR.search(text)):
+        if ("%|" in text or "<" in text) and (bar := _BAR.search(text)):
             yield from self._piece(_as_line(bar), None, is_bar=True)
             text = text[bar.end() :]
         stamp = None
@@ -261,9 +276,13 @@ def seconds_of(text: str) -> float:
 
 def _as_line(bar: re.Match[str]) -> str:
     """Return a progress bar as a line with labels: `Epoch 1, bar 12/90, elapsed 00:12, 4.00s/it`."""
-    title = bar["title"].strip()
+    title = bar.string[max(bar.start() - LONGEST_TITLE, 0) : bar.start()].strip()
     label = meanings.BAR if not _OTHER_WORK.search(title) else "other"
-    parts = [title.rstrip(":"), f"{label} {bar['count']}/{bar['total']}", f"elapsed {bar['elapsed']}"]
+    parts = [
+        title.rstrip(":"),
+        f"{label} {bar['count']}/{bar['total']}",
+        f"elapsed {bar['elapsed']}",
+    ]
     return " | ".join(filter(None, (*parts, bar["rate"], bar["more"])))
 
 
@@ -326,14 +345,25 @@ def outline_of(outline: str) -> Outline:
     gaps = outline.split("\0")
     fields: list[Field] = []
     used = 0
-    for place, (gap, behind) in enumerate(zip(gaps, gaps[1:], strict=False)):
+    is_of_interval = False
+    for place, (gap, behind) in enumerate(itertools.pairwise(gaps)):
         ahead = gap[used:]
         unit, factor, used = meanings.unit_of(behind)
         before = fields[-1] if fields else None
         if before and before.place == place - 1 and _RELATED.fullmatch(ahead):
-            fields[-1] = dataclasses.replace(before, total=place)
+            fields[-1] = dataclasses.replace(
+                before, total=place, kind=_kind_of_count(before, behind)
+            )
             continue
         field = _field(place, ahead, behind, unit, factor, is_last=place == len(gaps) - 2)
+        if field.kind == meanings.TIME and meanings.counts_steps(behind):
+            # Time (100 iters): 2.3 s
+            field = dataclasses.replace(field, kind=meanings.IGNORED)
+            is_of_interval = True
+        elif is_of_interval:
+            is_of_interval = False
+            if field.kind in (None, meanings.TIME) or (field.unit and field.unit.is_time):
+                field = dataclasses.replace(field, label="", kind=meanings.INTERVAL)
         # 0.512 (0.498): the second one is a mean. 4.37 (80.6 ms): it is something else.
         is_mean = place and not field.label and _AGAIN.fullmatch(ahead)
         is_other = before is not None and field.kind == meanings.TIME != before.kind
@@ -342,6 +372,13 @@ def outline_of(outline: str) -> Outline:
     words = sum(len(_WORD.findall(gap)) for gap in gaps)
     is_evaluation = bool(_EVALUATES.search(gaps[0])) and not _TRAINS.search(outline)
     return Outline(tuple(fields), words, is_evaluation)
+
+
+def _kind_of_count(field: Field, behind: str) -> str | None:
+    """Return the kind of a count with a total, by what stands behind that: 2600/2983 batches."""
+    if field.kind is None and meanings.counts_steps(behind):
+        return meanings.STEP
+    return field.kind
 
 
 def _label_behind(behind: str, *, is_last: bool) -> str:
@@ -364,16 +401,19 @@ def _field(
     if unit is not None and unit.kind:
         if kind not in (meanings.EVALUATION, meanings.IGNORED, meanings.AVERAGED):
             kind = meanings.with_scope(unit.kind, label)
+    elif unit is not None and unit.is_time and kind is None and unit.is_long:
+        # 3 h, 12 m, 6 s is the rest of a training.
+        kind = meanings.IGNORED
     elif unit is not None and unit.is_time and kind is None:
         # A time with an unknown label is one of a part: 490 ms of `Forward 490 ms`.
         kind = meanings.IGNORED if label else meanings.TIME
-    elif kind == meanings.AVERAGED and meanings.is_mean_time(label):
-        kind = meanings.MEAN_TIME
+    elif kind == meanings.AVERAGED:
+        kind = meanings.kind_of_mean(label)
     return Field(place, label, kind, unit or meanings.unit_in(label), factor)
 
 
 def label_of(ahead: str) -> str:
-    """Return the label at the end of the text before a number: `time (ms)` of `a=\0 | time (ms): `."""
+    """Return the label at the end of the text before a number: `time (ms)` of `| time (ms): `."""
     shown = ahead.rstrip(_TRAILING)
     unit = ""
     if shown.endswith(("]", ")")):
@@ -382,4 +422,5 @@ def label_of(ahead: str) -> str:
             unit = f" ({shown[begin + 1 : -1]})"
             shown = shown[:begin].rstrip(_TRAILING)
     last = DELIMITER.split(shown)[-1]
-    return last.strip(" '\"`:=*-.)]}") + unit
+    label = last.strip(" '\"`:=*-.)]}")
+    return label + unit if _LETTER.search(label) else ""

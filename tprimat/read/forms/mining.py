@@ -14,22 +14,50 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 
 from tprimat.catalog import meanings
-from tprimat.read.forms.fields import Field, Piece, Pieces, value_of
+from tprimat.read.forms.fields import LONGEST, Field, Piece, Pieces, value_of
+from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.values import whole
+
+ALL_LOOKED_AT = 2_000
+"""Lines of a text that are all looked at; of later ones those with one of SIGNS."""
+
+SIGNS = (
+    "loss",
+    "step",
+    "iter",
+    "it/s",
+    "epoch",
+    "lr",
+    "learn",
+    "tok",
+    "sample",
+    "batch",
+    "time",
+    "s/",
+    "update",
+    "%|",
+)
+"""What lines of steps contain, in lower case."""
 
 MOST_ROWS = 10_000
 """Lines that are kept while the form is looked for."""
 
 OF_TRAINING = frozenset((
-    "loss", "learning_rate", "grad_norm", "aux_loss", meanings.TIME, meanings.MEAN_TIME, meanings.INTERVAL,
-    meanings.STEP_RATE,
+    "loss", meanings.MEAN_LOSS, "aux_loss", "learning_rate", "grad_norm",
+    meanings.TIME, meanings.MEAN_TIME, meanings.INTERVAL, meanings.STEP_RATE,
     "tokens_per_second", "tokens_per_second_per_gpu", "samples_per_second", "samples_per_second_per_gpu",
     "tflops_per_gpu", "mfu_percent",
 ))  # fmt: skip
 """Kinds of values of which a record has one."""
 
-PROOF = frozenset(("loss", "aux_loss", "learning_rate", "grad_norm", "tflops_per_gpu", "mfu_percent"))
+PROOF = frozenset((
+    "loss", meanings.MEAN_LOSS, "aux_loss", "learning_rate", "grad_norm", "tflops_per_gpu", "mfu_percent",
+))  # fmt: skip
 """Kinds that only a training prints; without one of them, other work may count its steps so."""
+
+OF_A_ROW = OF_TRAINING | {meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH}
+"""Kinds of values of which a line that is kept has one."""
 
 FEWEST = 2
 """Records of a form at least: a line by itself shows no step."""
@@ -82,7 +110,6 @@ class Row:
         outline = self.piece.outline
         return not outline.is_evaluation and not OF_TRAINING.isdisjoint(outline.kinds)
 
-
     @property
     def is_terse(self) -> bool:
         """Whether it is no prose."""
@@ -99,6 +126,9 @@ class Form:
         micro: key of the number that counts the micro-batches of a step; None without one.
         epoch: key of the number that rises where the counter begins again; None without one.
         micro_batches: lines of a step, where micro-batches are counted.
+        counts_total: whether the second number of `7/300` counts, while the first one stands.
+        closed: the steps of an epoch, where only the full count of each epoch is printed; else
+            None.
         closes: whether the line in which the counter rises is the last one of a step's
             micro-batches, not the first one of the next step's.
         is_mixed: whether lines with losses of training and evaluation are its records.
@@ -107,6 +137,9 @@ class Form:
         has_copies: whether several processes print each step.
         counts_epochs: whether each record is an epoch, not a step.
         has_total: whether the total of the counter stands beside it.
+        has_steady_total: whether the total changes only where another training begins.
+        is_single: whether it is that of a single line.
+        is_proven: whether a loss or a word says that it is a training.
         keys: of the numbers that recur; others are of prose, or of something else.
         labels: the printed label of each kind of value.
         unknown: labels of numbers that change from line to line, and that nothing explains.
@@ -119,17 +152,21 @@ class Form:
     micro_batches: int = 1
     epoch: str | None = None
     closes: bool = False
+    counts_total: bool = False
+    closed: int | None = None
     is_mixed: bool = False
     has_bars: bool = False
     has_rates: bool = False
     has_copies: bool = False
     counts_epochs: bool = False
     has_total: bool = False
+    has_steady_total: bool = False
+    is_single: bool = False
+    is_proven: bool = True
     keys: frozenset[str] = frozenset()
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unknown: tuple[str, ...] = ()
     example: tuple[int, str] = (0, "")
-
 
     @property
     def counter_label(self) -> str | None:
@@ -146,15 +183,45 @@ def shown_label(key: str) -> str:
 
 @dataclasses.dataclass
 class _Count:
-    """A number that may count the steps: its values, and of which rows."""
+    """A number that may count the steps: its values and totals, and of which rows.
+
+    Attributes:
+        is_total: whether the total counts: in 7/300, 7/400 the first number is an epoch.
+        closed: the steps of an epoch, if each of its values is that total.
+    """
 
     field: Field
     rows: list[int] = dataclasses.field(default_factory=list)
     values: list[int] = dataclasses.field(default_factory=list)
+    totals: list[int | None] = dataclasses.field(default_factory=list)
+    is_total: bool = False
+    closed: int | None = None
+
+    def settle(self) -> None:
+        """Find out whether the total counts, or the values are the full counts of epochs."""
+        totals = [total for total in self.totals if total is not None]
+        if len(totals) < len(self.values) or len(totals) < FEWEST:
+            return
+        if _rises(totals) > self.rises():
+            self.is_total = True
+            self.values = totals
+            return
+        usual, times = collections.Counter(totals).most_common(1)[0]
+        full = [value == total == usual for value, total in zip(self.values, totals, strict=True)]
+        if times >= FEWEST and sum(full) == times and not self.rises() > len(totals) / 2:
+            self.closed = usual
+            self.rows = [row for row, is_full in zip(self.rows, full, strict=True) if is_full]
+            self.values = [usual * (number + 1) for number in range(times)]
+
+    def has_steady_total(self) -> bool:
+        """Return whether each total stands in one stretch of the text."""
+        totals = [total for total in self.totals if total is not None]
+        stretches = [total for total, _ in itertools.groupby(totals)]
+        return bool(stretches) and len(stretches) == len(set(stretches))
 
     def rises(self) -> int:
         """Return how often it is larger than before."""
-        return sum(later > value for value, later in itertools.pairwise(self.values))
+        return _rises(self.values)
 
     def falls(self) -> int:
         """Return how often it is smaller than before."""
@@ -171,19 +238,28 @@ class _Count:
         return strides.most_common(1)[0][1] >= STEADY * rises
 
 
+def _rises(values: Sequence[int]) -> int:
+    return sum(later > value for value, later in itertools.pairwise(values))
+
+
 class Miner:
     """Takes the lines of a text, and finds its form."""
 
     def __init__(self) -> None:
         self._pieces = Pieces()
         self.rows: list[Row] = []
+        self._lines = 0
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
         if len(self.rows) >= MOST_ROWS:
             return
-        for piece in self._pieces.of(line.text):
-            if piece.outline.fields:
+        self._lines += 1
+        text = line.text
+        if self._lines > ALL_LOOKED_AT and not has_sign(text[:LONGEST].lower(), SIGNS):
+            return
+        for piece in self._pieces.of(text):
+            if not OF_A_ROW.isdisjoint(piece.outline.kinds):
                 self.rows.append(Row(line.number, piece))
 
     def form(self) -> Form | None:
@@ -197,37 +273,38 @@ class Miner:
             training = [row for row in rows if row.is_training]
         if len(training) < SHORT:
             training = [row for row in training if row.is_terse]
+        if len(training) == 1:
+            return _form_of_line(training[0])
         if len(training) < FEWEST:
             return None
         counts = _counts(rows)
         stated = _stated_counter(counts, rows, training)
         count = stated or _by_behavior(counts, rows, training)
-        if not _is_of_training(training, count):
-            return None
-        micro = epoch = None
-        closes = False
-        if count is not None:
-            micro = _micro_counter(count, counts)
-            epoch = _epoch(count, counts)
-            closes = micro is not None and _closes(count, rows)
         main = _main(training, count)
-        if count is None and not _is_list(main):
+        is_proven = _is_proven(training, count)
+        if not is_proven and (count is None or len(main) < SHORT):
             return None
-        keys = _recurring(training, len(main))
+        if count is None:
+            return _form_of_list(training, main, counts)
+        keys = _recurring(training, main)
         labels = _labels(main, keys)
+        micro = _micro_counter(count, counts)
         return Form(
-            counter=count.field.key if count else "",
-            is_stated=stated is not None or (count is not None and _is_of_epoch(count, rows)),
+            counter=count.field.key,
+            is_stated=stated is not None or _is_of_epoch(count, rows),
             micro=micro,
-            micro_batches=_lines_of_a_step(count) if count and micro else 1,
-            epoch=epoch,
-            closes=closes,
+            micro_batches=_lines_of_a_step(count) if micro else 1,
+            epoch=_epoch(count, counts),
+            closes=micro is not None and _closes(count, rows),
+            counts_total=count.is_total,
+            closed=count.closed,
+            has_total=count.field.total is not None,
+            has_steady_total=count.has_steady_total(),
+            has_copies=micro is None and _has_copies(count, rows),
             is_mixed=is_mixed,
+            is_proven=is_proven,
             has_bars=any(row.piece.is_bar for row in training),
             has_rates=not labels.keys().isdisjoint(meanings.RATES),
-            has_copies=count is not None and micro is None and _has_copies(count, rows),
-            counts_epochs=count is None and _counts_epochs(counts, len(main)),
-            has_total=count is not None and count.field.total is not None,
             keys=keys,
             labels=labels,
             unknown=_unknown(main, count),
@@ -235,14 +312,63 @@ class Miner:
         )
 
 
+def _form_of_list(
+    training: Sequence[Row], main: Sequence[Row], counts: Mapping[str, _Count]
+) -> Form | None:
+    """Return the form of lines that nothing counts; None if they are no list of records."""
+    if not _is_list(main):
+        return None
+    keys = _recurring(training, main)
+    labels = _labels(main, keys)
+    return Form(
+        counter="",
+        is_stated=False,
+        counts_epochs=_counts_epochs(counts, len(main)),
+        has_bars=any(row.piece.is_bar for row in training),
+        has_rates=not labels.keys().isdisjoint(meanings.RATES),
+        keys=keys,
+        labels=labels,
+        unknown=_unknown(main, None),
+        example=_example(main, None),
+    )
+
+
+def _form_of_line(row: Row) -> Form | None:
+    """Return the form of the only line of a training; None if it doesn't say all: the step of how
+    many, a loss, and a time or a rate.
+    """
+    kinds = row.piece.outline.kinds
+    step = kinds.get(meanings.STEP)
+    is_timed = not kinds.keys().isdisjoint(meanings.TIMES)
+    if step is None or step.total is None or PROOF.isdisjoint(kinds) or not is_timed:
+        return None
+    keys = frozenset(field.key for field in kinds.values())
+    labels = _labels([row], keys)
+    return Form(
+        counter=step.key,
+        is_stated=True,
+        is_single=True,
+        has_total=True,
+        has_bars=row.piece.is_bar,
+        has_rates=not labels.keys().isdisjoint(meanings.RATES),
+        keys=keys,
+        labels=labels,
+        example=(row.line, row.piece.text),
+    )
+
+
 def _without_other_bars(rows: Sequence[Row]) -> list[Row]:
     """Return the rows without progress bars, where other lines have a loss: bars count whatever
-    runs.
+    runs. Those of whole epochs stay, where nothing else counts steps.
     """
     others = [row for row in rows if not row.piece.is_bar]
-    if any("loss" in row.piece.outline.kinds for row in others if row.is_training):
-        return others
-    return list(rows)
+    with_loss = [row for row in others if row.is_training and "loss" in row.piece.outline.kinds]
+    if not with_loss:
+        return list(rows)
+    counted = any(meanings.STEP in row.piece.outline.kinds for row in with_loss)
+    if not counted and sum(row.piece.is_full for row in rows) >= FEWEST:
+        return list(rows)
+    return others
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, _Count]:
@@ -260,6 +386,10 @@ def _counts(rows: Sequence[Row]) -> dict[str, _Count]:
             count = counts.setdefault(field.key, _Count(field))
             count.rows.append(index)
             count.values.append(int(value))
+            printed = row.piece.printed
+            count.totals.append(None if field.total is None else whole(printed[field.total]))
+    for count in counts.values():
+        count.settle()
     return {key: count for key, count in counts.items() if count.rises()}
 
 
@@ -314,7 +444,9 @@ def _stated_counter(
 
 def _most_alike(training: Sequence[Row]) -> int:
     """Return how many lines the most frequent set of kinds has."""
-    kinds = collections.Counter(frozenset(row.piece.outline.kinds) & OF_TRAINING for row in training)
+    kinds = collections.Counter(
+        frozenset(row.piece.outline.kinds) & OF_TRAINING for row in training
+    )
     return kinds.most_common(1)[0][1]
 
 
@@ -327,7 +459,8 @@ def _by_behavior(
     found = []
     for key, count in counts.items():
         beside = sum(rows[index].is_training for index in count.rows)
-        if count.field.kind is None and beside >= STEADY * len(training) and count.is_steady():
+        is_steady = count.is_steady() or (_is_of_epoch(count, rows) and not count.falls())
+        if count.field.kind is None and beside >= STEADY * _most_alike(training) and is_steady:
             found.append((-beside, count.field.place, key))
     if not found:
         return None
@@ -340,9 +473,7 @@ def _is_of_epoch(count: _Count, rows: Sequence[Row]) -> bool:
     """
     fields = rows[count.rows[0]].piece.outline.fields
     index = next(index for index, field in enumerate(fields) if field.key == count.field.key)
-    return (
-        count.field.total is not None and index > 0 and fields[index - 1].kind == meanings.EPOCH
-    )
+    return count.field.total is not None and index > 0 and fields[index - 1].kind == meanings.EPOCH
 
 
 def _micro_counter(count: _Count, counts: Mapping[str, _Count]) -> str | None:
@@ -353,7 +484,7 @@ def _micro_counter(count: _Count, counts: Mapping[str, _Count]) -> str | None:
         if other is count or other.field.kind not in (meanings.STEP, meanings.MICRO_STEP):
             continue
         is_beside = len(set(other.rows) & set(count.rows)) >= STEADY * len(count.rows)
-        if is_beside and other.is_steady() and other.rises() >= 1.9 * count.rises():
+        if is_beside and other.is_steady() and other.rises() + 1 >= 1.9 * count.rises():
             return key
     return None
 
@@ -385,7 +516,7 @@ def _closes(count: _Count, rows: Sequence[Row]) -> bool:
     `iter 2 step 1 … (optimizer.step)`.
     """
     pairs = zip(itertools.pairwise(count.values), count.rows[1:], strict=True)
-    rising = collections.Counter()
+    rising = collections.Counter[tuple[bool, int]]()
     for (before, value), row in pairs:
         rising[value > before, rows[row].piece.outline.words] += 1
     return not {words for is_rise, words in rising if is_rise} & {
@@ -393,7 +524,7 @@ def _closes(count: _Count, rows: Sequence[Row]) -> bool:
     }
 
 
-def _is_of_training(training: Sequence[Row], count: _Count | None) -> bool:
+def _is_proven(training: Sequence[Row], count: _Count | None) -> bool:
     """Return whether rows are of a training, not of other work that counts or of prose."""
     with_proof = sum(not PROOF.isdisjoint(row.piece.outline.kinds) for row in training)
     if with_proof < min(FEWEST, len(training)):
@@ -409,17 +540,25 @@ def _main(training: Sequence[Row], count: _Count | None) -> list[Row]:
     main = [row for row in training if row.piece.outline.field(key) is not None]
     if len(main) >= FEWEST:
         return main
-    kinds = collections.Counter(frozenset(row.piece.outline.kinds) & OF_TRAINING for row in training)
+    kinds = collections.Counter(
+        frozenset(row.piece.outline.kinds) & OF_TRAINING for row in training
+    )
     frequent = kinds.most_common(1)[0][0]
     return [row for row in training if frequent <= row.piece.outline.kinds.keys()]
 
 
-def _recurring(training: Iterable[Row], records: int) -> frozenset[str]:
-    """Return the keys of the numbers that a fair share of the records have."""
-    found = collections.Counter(
-        field.key for row in training for field in row.piece.outline.kinds.values()
-    )
-    return frozenset(key for key, times in found.items() if times >= SHARE * records)
+def _recurring(training: Iterable[Row], main: Sequence[Row]) -> frozenset[str]:
+    """Return the keys of the numbers that a fair share of the records have, in their line or in
+    those up to the next record.
+    """
+    first_lines = set(main)
+    records: dict[str, set[int]] = {}
+    record = 0
+    for row in training:
+        record += row in first_lines
+        for field in row.piece.outline.kinds.values():
+            records.setdefault(field.key, set()).add(record)
+    return frozenset(key for key, of in records.items() if len(of) >= SHARE * len(main))
 
 
 def _has_copies(count: _Count, rows: Sequence[Row]) -> bool:
@@ -453,10 +592,11 @@ def _is_list(main: Sequence[Row]) -> bool:
     """Return whether lines that nothing counts are a list of records: enough of them, with few
     words, and most of them with the same ones.
     """
-    outlines = collections.Counter(row.piece.outline for row in main)
+    # Lines with other padding, as of steps 9 and 10, have the same numbers.
+    alike = collections.Counter(row.piece.outline.fields for row in main)
     return (
         len(main) >= FEWEST_IN_ORDER
-        and outlines.most_common(1)[0][1] >= STEADY * len(main)
+        and alike.most_common(1)[0][1] >= STEADY * len(main)
         and all(row.is_terse for row in main)
     )
 

@@ -46,7 +46,7 @@ def pattern_of(found: Interpretation, lines: Callable[[], Iterable[Line]]) -> st
         named = mapped.LinePattern(pattern)
     except UsageError:
         return ""
-    text = "\n".join(line.text for line in lines())
+    text = "".join(line.text + "\n" * line.whole for line in lines())
     if len(text) > LARGEST:
         return ""
     part = InputFile("", io.BytesIO(text.encode()))

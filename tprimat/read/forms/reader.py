@@ -12,24 +12,33 @@ import datetime
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tprimat.notes import Note
 from tprimat.catalog import meanings
+from tprimat.notes import Note
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
 from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, value_of
 from tprimat.read.forms.joining import joined
-from tprimat.read.forms.mining import FEWEST, Form, Miner
+from tprimat.read.forms.mining import FEWEST, OF_TRAINING, Form, Miner
 from tprimat.read.parsing import placing
 from tprimat.read.parsing.events import Mark
+from tprimat.read.parsing.following import AGREEING
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import Record, set_windows
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import NO_YEAR, Line, Stamp
-from tprimat.read.parsing.values import state, whole
+from tprimat.read.parsing.values import state, whole, whole_ratio
 from tprimat.results.account import Timing
 
 FEWEST_UNASKED = 3
 """Records of a training that is read without asking: a page may quote two lines."""
+
+ANOTHER_FORM = 5
+"""Lines with values of a training behind the last record that show that the form has changed: one
+or two are a summary.
+"""
+
+MOST_RATIOS = 50
+"""Lines from which the number of GPUs follows."""
 
 LAGGING = 64
 """Steps by which one process lags behind another one that writes to the same text."""
@@ -39,7 +48,7 @@ STATED = ("num_gpus", "global_batch_size", "sequence_length")
 
 NOT_RECORDED = frozenset((
     meanings.IGNORED, meanings.EVALUATION, meanings.AVERAGED, meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH,
-    "memory", "micro_batch_size",
+    "memory",
 ))  # fmt: skip
 
 
@@ -72,10 +81,15 @@ def _time_label(form: Form, found: Timed) -> str | None:
         return "time stamps"
     if found.kind == "seconds":
         kinds = (meanings.TIME, meanings.INTERVAL)
-        return next((f"“{form.labels[kind]}”" for kind in kinds if form.labels.get(kind)), "printed times")
-    if found.kind:
-        return f"“{form.labels.get(found.kind) or found.kind}”"
-    return None
+        return next(
+            (f"“{form.labels[kind]}”" for kind in kinds if form.labels.get(kind)), "printed times"
+        )
+    if not found.kind:
+        return None
+    label = form.labels.get(found.kind)
+    # 5.32 it/s has a unit and no label.
+    without = "printed rates" if found.kind.endswith("per_second") else "printed times"
+    return f"“{label}”" if label else without
 
 
 def _name_of(kind: str) -> str:
@@ -90,8 +104,8 @@ class FormReader(StepReader):
     rate = None
     warns_of_unread = False
     timing = Timing(
-        clock="unknown: the log prints the figure alone",
-        covers="unknown: the log prints the figure alone",
+        clock="unknown: the log doesn't state it",
+        covers="unknown: the log doesn't state it",
         over_ranks="unknown",
     )
 
@@ -107,18 +121,25 @@ class FormReader(StepReader):
         self._offset = self._epochs = 0
         self._line = 0
         self._planned: int | None = None
+        self._total: int | None = None
+        self._is_first = False
+        self._closed: tuple[str, ...] = ()
+        self._others: list[int] = []
         self._day = datetime.timedelta()
         self._last_stamp: Stamp | None = None
         self._has_unit = True
         self._is_of_step = False
         self._recent: collections.deque[int] = collections.deque(maxlen=LAGGING)
         self._plans: dict[Outline, list[tuple[str, Field]]] = {}
+        self._gpus = collections.Counter[int | None]()
         self._settings: dict[str, set[float]] = {}
 
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
-        if not self.torn.read(line, self.take):
+    def feed(self, line: Line) -> bool:
+        """Take the next line; return whether it holds metrics."""
+        is_taken = self.torn.read(line, self.take)
+        if not is_taken:
             self.other(line)
+        return is_taken
 
     def take(self, line: Line) -> bool:
         """Read a line of the form; return False for others."""
@@ -135,9 +156,18 @@ class FormReader(StepReader):
         return is_taken
 
     def _take_piece(self, piece: Piece, line: int) -> bool:
+        is_taken = self._read_piece(piece, line)
+        if is_taken:
+            self._others.clear()
+        elif not OF_TRAINING.isdisjoint(piece.outline.kinds):
+            self._others.append(line)
+        return is_taken
+
+    def _read_piece(self, piece: Piece, line: int) -> bool:
         self._line = line
         counter = piece.outline.field(self.form.counter)
         values = self._values(piece)
+        self._count_gpus(piece)
         if counter is None and not values:
             return False
         if self.form.counter and counter is None:
@@ -156,6 +186,10 @@ class FormReader(StepReader):
             self._close()
         if self._open is None:
             self._open = Record(step, line, stamp=self._dated(piece.stamp))
+            # Another number of planned steps is another training's.
+            is_new = None not in (self._total, self._planned) and self._total != self._planned
+            self._is_first = is_new and self.form.has_steady_total
+            self._total = self._planned
         self._put(values)
         self._count = step
         if self.form.closes and rises:
@@ -174,6 +208,10 @@ class FormReader(StepReader):
         if value is None or not value.is_integer() or value < 0:
             return None
         step = int(value)
+        if self.form.closed is not None:
+            return self._closed_step(step, piece)
+        if self.form.counts_total:
+            return None if counter.total is None else whole(piece.printed[counter.total])
         if counter.total is not None:
             self._planned = whole(piece.printed[counter.total])
             if self.form.epoch is None:
@@ -190,6 +228,17 @@ class FormReader(StepReader):
                 step = int(value) + self._offset
                 step += self._count == step
         return step
+
+    def _closed_step(self, step: int, piece: Piece) -> int | None:
+        """Return the step of the end of an epoch, of which only the number of steps is printed; a
+        progress bar may be printed several times.
+        """
+        if step != self.form.closed:
+            return None
+        if piece.printed == self._closed:
+            return self._count
+        self._closed = piece.printed
+        return (self._count or 0) + step
 
     def _is_copy(self, step: int, values: Mapping[str, float]) -> bool:
         """Return whether another process has printed the step a few lines before."""
@@ -229,12 +278,28 @@ class FormReader(StepReader):
             if name in STATED:
                 self._settings.setdefault(name, set()).add(value)
                 continue
+            if name == meanings.STEP_RATE and piece.is_bar and value:
+                # A progress bar changes between s/it and it/s.
+                name = PRINTED
+                value = 1 / value
             values[name] = value
             if name in (PRINTED, meanings.MEAN_TIME):
                 is_clock = ":" in piece.printed[field.place]
                 self._has_unit = self._has_unit and (field.unit is not None or is_clock)
                 self._is_of_step = meanings.is_of_step(field.label, field.unit)
         return values
+
+    def _count_gpus(self, piece: Piece) -> None:
+        """Count the GPUs that follow from the tokens/s of all and of one, as they are printed:
+        222.4K / 55.6K are 4.
+        """
+        kinds = piece.outline.kinds
+        every, one = kinds.get("tokens_per_second"), kinds.get("tokens_per_second_per_gpu")
+        if every is not None and one is not None and self._gpus.total() < MOST_RATIOS:
+            printed = piece.printed
+            factor = float(every.factor) / float(one.factor)
+            ratio = whole_ratio((printed[every.place],), (printed[one.place],), factor)
+            self._gpus[ratio] += 1
 
     def _put(self, values: Mapping[str, float], *, replaces: bool = True) -> None:
         """Add values to the open record."""
@@ -258,7 +323,7 @@ class FormReader(StepReader):
         if self.form.micro is not None and len(parts) == self.form.micro_batches:
             record.put(PRINTED, math.fsum(parts))
         if record.figures() or record.not_finite:
-            self.sorter.take(record)
+            self.sorter.take(record, another=self._is_first)
 
     def _dated(self, stamp: Stamp | None) -> Stamp | None:
         """Return a stamp that has a day: after 23:59:59 comes the next day's 00:00:00."""
@@ -278,20 +343,9 @@ class FormReader(StepReader):
         return super().finish()
 
     def done(self, run: RunBuilder) -> None:
-        """Set the step times by all clocks of the records."""
+        """Set the step times by all clocks of the records, and what the records say together."""
         records = run.training.ordered()
-        around = run.training.around.events
-        places = placing.beside(
-            [record.line for record in records],
-            [record.step for record in records],
-            around,
-            run.training.again,
-        )
-        if all(PRINTED not in record.native for record in records):
-            self._use_means(records)
-        found = timed(
-            records, has_unit=self._has_unit, is_of_step=self._is_of_step, paused=places.keys()
-        )
+        found = self._timed(run, records)
         self.timed.append(found)
         set_windows(records)
         for record, seconds in zip(records, found.seconds, strict=False):
@@ -300,25 +354,48 @@ class FormReader(StepReader):
         for record, window in zip(records, found.windows, strict=False):
             record.window = window
         self._put_utilization(records)
+        self._state_sizes(run)
+        if run.training is self.sorter.trainings[-1] and len(self._others) >= ANOTHER_FORM:
+            run.training.warnings.append(Note("form-changes", {"line": self._others[0]}))
         run.framework = "own"
         run.log_format = "text (by its form)"
-        run.remarks.append(
-            Note("read-by-form", {"step": self.form.counter_label, "time": _time_label(self.form, found)})
-        )
-        run.remarks += _doubts(self.form, found, len(records))
         run.timing = _timing(found)
+        labels = {"step": self.form.counter_label, "time": _time_label(self.form, found)}
+        run.remarks += [
+            Note("read-by-form", labels),
+            *_doubts(self.form, found, len(records)),
+        ]
         if found.contradiction is not None:
             run.unknown["step_times"] = found.contradiction
-        for name, values in self._settings.items():
-            if len(values) == 1 and (size := whole(values.pop())):
-                state(run.stated, name, size, self.form.example[1], self.form.example[0])
 
-    def _use_means(self, records: Sequence[Record]) -> None:
-        """Take the means of step times for times, where no other ones are printed."""
+    def _timed(self, run: RunBuilder, records: Sequence[Record]) -> Timed:
+        """Return the times of the steps of a training; means stand for what isn't printed."""
+        are_means = all(PRINTED not in record.native for record in records)
         for record in records:
             mean = record.native.pop(meanings.MEAN_TIME, None)
-            if mean is not None:
+            if are_means and mean is not None:
                 record.native[PRINTED] = mean
+        if all(record.loss is None for record in records):
+            for record in records:
+                record.put("loss", record.native.pop(meanings.MEAN_LOSS, None))
+        lines, steps = [record.line for record in records], [record.step for record in records]
+        events = run.training.around.events
+        paused = placing.beside(lines, steps, events, run.training.again).keys()
+        found = timed(records, has_unit=self._has_unit, is_of_step=self._is_of_step, paused=paused)
+        if are_means and found.kind == "seconds" and not found.is_certain:
+            found.doubts.append(Note("form-average-assumed"))
+        return found
+
+    def _state_sizes(self, run: RunBuilder) -> None:
+        """State what all lines print alike, and the GPUs that follow from their rates."""
+        line, text = self.form.example
+        for gpus, times in self._gpus.most_common(1):
+            if gpus and times >= AGREEING * self._gpus.total():
+                quote = "tokens/s of all / tokens/s of one GPU"
+                state(run.stated, "num_gpus", gpus, quote, line)
+        for name, values in self._settings.items():
+            if len(values) == 1 and (size := whole(next(iter(values)))):
+                state(run.stated, name, size, text, line)
 
     def _put_utilization(self, records: Sequence[Record]) -> None:
         """Set MFU in percent: 0.42 without a sign is 42%."""
@@ -357,7 +434,9 @@ def interpretations(lines: Callable[[], Iterable[Line]]) -> list[Interpretation]
         reader.feed(line)
     logs = reader.finish()
     return [
-        Interpretation(log, form, found, tuple(_doubts(form, found, log.steps)), _lacks(form, found, log.steps))
+        Interpretation(
+            log, form, found, tuple(_doubts(form, found, log.steps)), _lacks(form, found, log.steps)
+        )
         for log, found in zip(logs, reader.timed, strict=True)
     ]
 
@@ -367,18 +446,20 @@ def _doubts(form: Form, found: Timed, records: int) -> list[Note]:
     doubts = list(found.doubts)
     if form.epoch is not None and not form.has_total:
         doubts.append(Note("form-epoch-assumed"))
+    if not form.is_proven:
+        doubts.append(Note("form-training-assumed"))
     if not form.counter:
         doubts.append(Note("form-order-assumed"))
     elif not form.is_stated:
         doubts.append(Note("form-counter-assumed", {"label": form.counter_label}))
-    if FEWEST <= records < FEWEST_UNASKED:
+    if records < FEWEST_UNASKED:
         doubts.append(Note("form-few-steps", {"count": records}))
     return doubts
 
 
 def _lacks(form: Form, found: Timed, records: int) -> Note | None:
     """Return why a training can't be read; None if it can."""
-    if records < FEWEST:
+    if records < FEWEST and not form.is_single:
         return Note("form-lacks-records")
     if form.counts_epochs:
         return Note("form-counts-epochs")

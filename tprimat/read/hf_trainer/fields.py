@@ -8,10 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tprimat.read.parsing.following import follows
 from tprimat.read.parsing.records import LoggedTraining, Record
 from tprimat.read.parsing.remarks import no_step_times
-from tprimat.read.parsing.run_builder import RunBuilder
-from tprimat.read.parsing.values import duration, number
+from tprimat.read.parsing.run_builder import RunBuilder, WholeRun
+from tprimat.read.parsing.values import duration, number, state, whole_ratio
 from tprimat.results.account import Timing
 from tprimat.results.fields import Figures
 
@@ -90,17 +91,22 @@ _SUMMARY = {
 }
 """Keys of the final dictionary and of train_results.json, and their names in native_metrics."""
 
+_OF_STEPS = ("learning_rate", "epoch", "grad_norm", "step", "iteration")
+"""Keys of which a dictionary of training steps has one beside its loss."""
+
 AXOLOTL = ("tokens/train_per_sec_per_gpu", "memory/max_active (GiB)", "memory/max_mem_active(gib)")
 """Keys that only Axolotl adds."""
+
+
+LEAST_RATE = 0.05
+"""Steps/s that are printed with three decimals, and thus to 1%."""
 
 
 def is_record(entry: Mapping[str, object]) -> bool:
     """Return whether a dictionary describes training steps, not an evaluation or the whole
     training.
     """
-    return "loss" in entry and bool(
-        entry.keys() & {"learning_rate", "epoch", "grad_norm", "step", "iteration"}
-    )
+    return "loss" in entry and not entry.keys().isdisjoint(_OF_STEPS)
 
 
 def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
@@ -108,7 +114,7 @@ def printed_step(entry: Mapping[str, object]) -> tuple[int | None, int | None]:
     some print `step`.
     """
     shown = entry.get("global_step/max_steps", entry.get("iteration", ""))
-    together = re.fullmatch(r"(\d{1,12})/(\d{1,12})", str(shown))
+    together = re.fullmatch(r"(\d{1,12})/(\d{1,12})", str(shown)) if shown else None
     if together:
         return int(together[1]) or None, int(together[2]) or None
     step = number(entry.get("step"))
@@ -127,6 +133,38 @@ def summary_of(entry: Mapping[str, object], steps: int | None = None, before: in
     if runtime and runtime > 0 and steps and steps > before:
         figures["whole_run_seconds_per_step"] = runtime / (steps - before)
     return figures
+
+
+def whole_run(
+    figures: Figures, last: int | None, before: int = 0, line: int = 0
+) -> WholeRun | None:
+    """Return the mean of the whole training, given the values of summary_of() and the number of its
+    last step; None if they don't tell it.
+
+    Without a number of steps it follows from the rate, if its three decimals are precise enough:
+    250 s at 0.400 steps/s are 100 steps, at 0.012 they would be 2.9 to 3.1.
+    """
+    runtime = figures.get("train_runtime_seconds") or 0.0
+    rate = figures.get("train_steps_per_second") or 0.0
+    if last is None and rate >= LEAST_RATE:
+        last = round(runtime * rate)
+    if last is None or last <= before or runtime <= 0:
+        return None
+    return WholeRun(last, last - before, runtime / (last - before), line)
+
+
+def state_batch(training: LoggedTraining, figures: Figures, whole: WholeRun | None) -> None:
+    """State the batch size that follows from the samples/s of a whole training, if it states none:
+    3.98 samples/s × 2.01 s are 8 samples. After a resumption the rate isn't that of the session.
+    """
+    stated = training.around.stated
+    rate = figures.get("train_samples_per_second")
+    if whole is None or whole.steps < whole.last or not rate or "global_batch_size" in stated:
+        return
+    if batch := whole_ratio((rate, whole.seconds), ()):
+        how = "samples/s × step time"
+        state(stated, "global_batch_size", batch, how, whole.line or 1, 0)
+        training.warnings.append(follows("global_batch_size", batch, how))
 
 
 def add_record(

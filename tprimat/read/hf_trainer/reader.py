@@ -27,6 +27,7 @@ from tprimat.read.parsing.text import Line, Stamp, last_stamp, without_prefixes
 from tprimat.read.parsing.values import (
     LoggedValues,
     count,
+    duration,
     number,
     read_statements,
     state,
@@ -82,10 +83,13 @@ LARGEST_EPOCH = 1e6
 """No training sees its data more often. Steps are computed with it, which an infinite one would
 end.
 """
+_METRIC = re.compile(
+    r"\s*(epoch|total_flos|train_\w{1,40})\s+=\s+((?:\d{1,5} days?, )?[\d.:]{1,30})\s*$"
+)
 _OUTPUT = re.compile(r"\bTrainOutput\(global_step=(\d{1,12})\b")
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class _Entry:
     """A dictionary of training steps, its step if `printed`, and the progress bars before and
     after, by total.
@@ -109,7 +113,8 @@ class _Entry:
 
 @dataclasses.dataclass
 class _Training(LoggedTraining):
-    """One training of the log, while it is read; `summaries` holds the dictionaries that end it.
+    """One training of the log, while it is read; `summaries` holds the dictionaries that end it,
+    the first of them at line `summed_at`.
 
     A restart repeats the steps of `dropped` ones.
     """
@@ -119,6 +124,7 @@ class _Training(LoggedTraining):
     summaries: list[dict[str, str]] = dataclasses.field(default_factory=list)
     evaluations: int = 0
     reached: int | None = None
+    summed_at: int = 0
 
 
 class Reader:
@@ -135,6 +141,7 @@ class Reader:
         self._pending = LogContext()
         self._bars: dict[int, int] = {}
         self._waiting: list[_Entry] = []
+        self._metrics: dict[str, str] = {}
         self._axolotl = False
         self._cut = False
 
@@ -143,24 +150,36 @@ class Reader:
         """Whether a dictionary of a training was seen."""
         return bool(self._trainings)
 
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
+    @property
+    def has_steps(self) -> bool:
+        """Whether a dictionary of training steps was found."""
+        return any(training.entries for training in self._trainings)
+
+    def feed(self, line: Line) -> bool:
+        """Take the next line; return whether it holds dictionaries."""
         text = line.text
-        if "TrainOutput(" in text and (output := _OUTPUT.search(text)) and self._trainings:
+        output = _OUTPUT.search(text) if "TrainOutput(" in text else None
+        if output and self._trainings:
             self._trainings[-1].reached = int(output[1]) or None
+        if " = " in text and (metric := _METRIC.match(text)):
+            self._metric(metric[1], metric[2], line.number)
         if "'" in text and "{'" in text:
             end = 0
             for match in _DICTIONARY.finditer(text):
                 values = {key: a or b or c.strip() for key, a, b, c in _PAIR.findall(match[0])}
-                if fields.is_record(values) or "train_runtime" in values or "eval_loss" in values:
+                is_record = fields.is_record(values)
+                if is_record or "train_runtime" in values or "eval_loss" in values:
                     self._bar(text[end : match.start()])
-                    self._take(values, line.number, last_stamp(text[: match.start()]))
+                    stamp = last_stamp(text[: match.start()]) if match.start() else None
+                    self._take(values, line.number, stamp, is_record=is_record)
                     end = match.end()
+            if end and output:
+                self._trainings[-1].reached = int(output[1]) or None
             if end:
                 self._bar(text[end:])
                 if "eval_runtime" in text:
                     self._pending.events.feed(line.number, text)
-                return
+                return True
             if not line.whole and _CUT.search(text):
                 self._cut = True
         self._bar(text)
@@ -171,12 +190,29 @@ class Reader:
             read_statements(_STATEMENTS, text, line.number, pending.stated, without_prefixes(text))
         deepspeed_setup.statements_in(text, line.number, pending.stated)
         options_in(text, line.number, pending.stated)
+        return False
 
     def finish(self) -> list[ParsedLog]:
         """Return the runs, in the order of the log."""
         if self._trainings:
             self._trainings[-1].around.absorb(self._pending)
         return [self._parsed_log(training) for training in self._trainings]
+
+    def _metric(self, name: str, printed: str, line: int) -> None:
+        """Read a line of the block with the values of the whole training, which ends with the
+        steps/s; what a dictionary already stated isn't read again.
+        """
+        if name == "train_runtime":
+            clock, _, decimals = printed.partition(".")
+            if (seconds := duration(clock)) is not None:
+                printed = str(seconds + float(f"0.{decimals or 0}"))
+        self._metrics[name] = printed
+        if name == "train_steps_per_second":
+            metrics = self._metrics
+            self._metrics = {}
+            is_known = bool(self._trainings and self._trainings[-1].summaries)
+            if "train_runtime" in metrics and not is_known:
+                self._take(metrics, line, None, is_record=False)
 
     def _bar(self, text: str) -> None:
         if "|" not in text:
@@ -189,16 +225,20 @@ class Reader:
         if len(self._bars) > 1000:
             self._bars.clear()
 
-    def _take(self, values: dict[str, str], line: int, stamp: Stamp | None) -> None:
-        is_record = fields.is_record(values)
+    def _take(
+        self, values: dict[str, str], line: int, stamp: Stamp | None, *, is_record: bool
+    ) -> None:
         if not self._trainings or (is_record and self._trainings[-1].summaries):
             self._trainings.append(_Training())
         training = self._trainings[-1]
-        pending = self._pending
-        self._pending = LogContext()
-        training.around.absorb(pending)
+        if self._pending.is_empty:
+            training.around.go_on(None)
+        else:
+            training.around.absorb(self._pending)
+            self._pending = LogContext()
         if not is_record and "train_runtime" in values:
             training.summaries.append(values)
+            training.summed_at = training.summed_at or line
         elif not is_record:
             training.evaluations += 1
         elif training.entries and training.entries[-1].values == values:
@@ -270,8 +310,13 @@ class Reader:
         is_last = training is self._trainings[-1]
         reached = is_last and planned is not None and self._bars.get(planned) == planned
         figures: Figures = {}
+        whole = None
         if summaries:
-            figures = fields.summary_of(summaries[0], training.reached or planned, resumed)
+            done = training.reached or planned
+            figures = fields.summary_of(summaries[0], done, resumed)
+            whole = fields.whole_run(figures, done, resumed, training.summed_at)
+            if done:
+                fields.state_batch(training, figures, whole)
         is_axolotl = self._axolotl
         for entry in entries:
             is_axolotl = is_axolotl or not entry.values.keys().isdisjoint(fields.AXOLOTL)
@@ -281,6 +326,7 @@ class Reader:
             "axolotl" if is_axolotl else "hf_trainer",
             numbered=steps.evidence is not None,
             figures=figures,
+            whole=whole,
             unknown=unknown,
             ended=bool(summaries) or reached or None,
             notes=tuple(notes),
@@ -332,7 +378,7 @@ def _steps_of(entries: Sequence[_Entry], stated: LoggedValues) -> StepNumbers:
 def _step_hint(entry: _Entry, total: int | None) -> StepHint:
     mantissa, _, exponent = entry.values.get("epoch", "").lower().partition("e")
     digits = len(mantissa.partition(".")[2])
-    power = int(exponent) if re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
+    power = int(exponent) if exponent and re.fullmatch(r"[-+]?\d{1,2}", exponent) else 0
     # A rounded epoch may be off by half a unit of its last digit; one with twelve digits or more
     # isn't rounded.
     resolution = 0.5 * 10.0 ** (power - digits) if digits < 12 else 1e-9

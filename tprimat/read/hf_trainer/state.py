@@ -46,7 +46,7 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
         state(stated, name, count(top.get(key)), f'"{key}": {top.get(key)}')
     planned = stated.count("max_steps")
     reached = count(top.get("global_step"))
-    summary, evaluations = _take(history, training, reached)
+    summary, session, evaluations = _take(history, training, reached)
     if reached:
         summary["global_step"] = float(reached)
     if evaluations and evaluations[-1] is not None:
@@ -54,6 +54,9 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
     if "total_flos" not in summary and number(top.get("total_flos")):
         summary["total_flos"] = number(top.get("total_flos"))
     last = max(training.records, default=0)
+    whole = fields.whole_run(summary, reached or last or None, session)
+    if reached:
+        fields.state_batch(training, summary, whole)
     done = bool(planned and reached and reached >= planned)
     if is_whole:
         done = done or summary.get("train_runtime_seconds") is not None
@@ -68,6 +71,7 @@ def _state(part: InputFile, _beside: object) -> list[ParsedLog]:
         "trainer_state.json",
         lines=False,
         figures=summary,
+        whole=whole,
         fixed=None if done or not training.records else outcome_of(ending_of(), reason),
         ended=done or None,
         notes=tuple(fields.evaluations_note(len(evaluations))),
@@ -95,14 +99,14 @@ def _content(text: str) -> tuple[JsonObject, list[JsonObject], bool]:
 
 def _take(
     history: Sequence[JsonObject], training: LoggedTraining, reached: int | None
-) -> tuple[Figures, list[float | None]]:
-    """Add the records of a history to a training; return the values of the whole training, and the
-    losses of evaluations.
+) -> tuple[Figures, int, list[float | None]]:
+    """Add the records of a history to a training; return the values of its last session, the step
+    that this went on after, and the losses of evaluations.
     """
     interval = training.around.stated.count("logging_steps")
     summary: Figures = {}
     evaluations = []
-    last = session = 0
+    last = session = before = 0
     for entry in history:
         step = count(entry.get("step"))
         if step is not None and fields.is_record(entry):
@@ -120,13 +124,14 @@ def _take(
             if session:
                 training.warnings.append(Note("trainer-resumed", {"step": session}))
             summary = fields.summary_of(entry, step or reached, session)
+            before = session
             session = step or session
         elif "eval_loss" in entry:
             evaluations.append(number(entry["eval_loss"]))
             if seconds := number(entry.get("eval_runtime")):
                 mark = Mark("evaluation", "ends", 0, seconds=seconds, step=step)
                 training.around.events.marks.append(mark)
-    return summary, evaluations
+    return summary, before, evaluations
 
 
 def _results(part: InputFile, _beside: object) -> list[ParsedLog]:
@@ -145,7 +150,12 @@ def _results(part: InputFile, _beside: object) -> list[ParsedLog]:
     training = LoggedTraining(warnings=notes)
     return [
         fields.builder(
-            training, "train_results.json", lines=False, figures=figures, ended=True
+            training,
+            "train_results.json",
+            lines=False,
+            figures=figures,
+            whole=fields.whole_run(figures, None),
+            ended=True,
         ).reading()
     ]
 

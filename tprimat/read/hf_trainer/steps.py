@@ -84,8 +84,10 @@ def _with_trailing_zeros(hints: Hints) -> list[StepHint]:
     finest = min(hint.resolution for hint in hints)
     finer_hints = []
     for hint in hints:
-        least = 0.5 * 10.0 ** (math.floor(math.log10(hint.epoch or 1)) - 3)
-        finer_hints.append(hint._replace(resolution=min(hint.resolution, max(finest, least))))
+        if hint.resolution > finest:
+            least = 0.5 * 10.0 ** (math.floor(math.log10(hint.epoch or 1)) - 3)
+            hint = hint._replace(resolution=min(hint.resolution, max(finest, least)))
+        finer_hints.append(hint)
     return finer_hints
 
 
@@ -97,7 +99,7 @@ def _by_epochs(hints: Hints, finer_hints: Hints, total: int, epochs: int | None)
     candidates = set()
     for count in [epochs] if epochs else range(1, MOST_EPOCHS + 1):
         candidates.add(_by_epoch(hints, total / count, total))
-    if epochs:
+    if epochs and finer_hints != hints:
         steps = _by_epoch(finer_hints, total / epochs, total)
         if steps and _spaced(steps):
             candidates.add(steps)

@@ -15,10 +15,7 @@ from typing import NamedTuple
 
 from tprimat.read.megatron.line import ANCHOR, Kind, Record, micros
 from tprimat.read.megatron.training import SAME_MOMENT
-from tprimat.read.parsing.text import clean, last_stamp, last_stamp_span
-
-ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
-"""Table that translates a line to its spelling."""
+from tprimat.read.parsing.text import ZEROS, clean, last_stamp, last_stamp_span
 
 _SIGN = b"elapsed"
 _COLOR = re.compile(r"\x1b\[[0-9;]*m")

@@ -21,7 +21,7 @@ import itertools
 from typing import Any
 
 from tprimat.notes import Note, NoteValue
-from tprimat.read.megatron.layout import ZEROS, Layout, ParsedLine, find_line, layout_of
+from tprimat.read.megatron.layout import Layout, ParsedLine, find_line, layout_of
 from tprimat.read.megatron.line import TIMED, Record, parse
 from tprimat.read.megatron.run import MegatronRun
 from tprimat.read.megatron.table import Table
@@ -35,7 +35,7 @@ from tprimat.read.megatron.training import (
 )
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.sequencer import LAGGING
-from tprimat.read.parsing.text import Line, Numbers, lines_of, numpy_if_there
+from tprimat.read.parsing.text import ZEROS, Line, Numbers, lines_of, numpy_if_there
 from tprimat.read.parsing.values import LoggedValues
 
 WORTH_NUMPY = 64 << 20

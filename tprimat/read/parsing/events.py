@@ -91,12 +91,14 @@ EVENT_LINES = tuple(
 counts.
 """
 
-SIGNS = (
+_SIGNS = (
     "heckpoint", "alidat", "valuat", "eval_runtime", "eval metrics", "val time", "Starting job", "arguments --",
     "using world size", "initialize megatron", "Running training", "raining starts at", "raining from global",
     "finalization time", "val loss", "umping ", "model parameters",
-    *hints.SIGNS,
 )  # fmt: skip
+"""A line without any of these is no event."""
+
+SIGNS = (*_SIGNS, *hints.SIGNS)
 """A line without any of these is neither an event nor one of hints.LINES."""
 
 RAW_SIGNS = tuple(sign.encode() for sign in SIGNS)
@@ -143,7 +145,7 @@ def event_in(text: str) -> tuple[Moment | None, Mark | None]:
     # Every time of our days has these digits, and looking for them is quick.
     stamp = last_stamp(begin) if "20" in begin else None
     at = (stamp.seconds, stamp.time.tzinfo is not None) if stamp else None
-    if not has_sign(text, SIGNS):
+    if not has_sign(text, _SIGNS):
         return at, None
     for row in EVENT_LINES:
         if match := row.pattern.search(text[:LONGEST_LINE]):
@@ -182,6 +184,11 @@ class Events:
     silence: tuple[Moment, Moment] | None = None
     stamps: list[tuple[int, Moment]] = dataclasses.field(default_factory=list)
     _open: tuple[int, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no line has said anything."""
+        return self.first is None and not self.marks and not self.stamps
 
     def feed(self, line: int, text: str) -> None:
         """Read a line that isn't one of a step."""

@@ -209,6 +209,11 @@ class FailureReasons:
             self._keep(kind, number, words, replace=kind == "logged")
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no line has said anything."""
+        return not (self._found or self._chained or self.asked) and self.exit_code is None
+
+    @property
     def is_open(self) -> bool:
         """Whether the next line may go on with a message."""
         return self._open is not None

@@ -1,9 +1,10 @@
 """Feed a log to the readers of all log formats until one recognizes it.
 
 At first a reader gets the lines that may say something to it, and all once it knows the log. Once
-one has found steps, those that don't know the log get no more of it: in a log of millions of lines
-they would only cost time. A reader that can takes blocks of bytes from then on, and passes most of
-them over.
+one has counted steps enough, those that don't know the log get no more of it: in a log of millions
+of lines they would only cost time. Beside one that has steps and doesn't count them they get lines
+with a sign of theirs that are no steps of it. A reader that can takes blocks of bytes from then on,
+and passes most of them over.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from tprimat.read.parsing.events import SIGNS
 from tprimat.read.parsing.failures import HINTS
 from tprimat.read.parsing.nearest import looks_like_a_step
 from tprimat.read.parsing.parsed_log import ParsedLog, Reader, TakesBlocks
-from tprimat.read.parsing.text import Line, lines_of
+from tprimat.read.parsing.records import LONGEST_SPELLING
+from tprimat.read.parsing.text import Line, lines_of, spelling_of
 
 
 class DetectionLimits(NamedTuple):
     """How long other readers may still recognize a log that one of them knows.
 
     Attributes:
-        steps: that one reader has found.
-        lines: after the first of them, if that comes before.
-        known_lines: after a reader recognized the log that doesn't say how many steps it has found.
+        steps: that a reader has found that counts them. Beside the lines of others, a second
+            program may print its own, such as DeepSpeed every hundredth step of the Trainer.
+        lines: after the first step, if that comes before.
+        known_lines: after a reader recognized the log and has found no step.
     """
 
     steps: int = 25
@@ -44,6 +47,9 @@ OPENING = 3
 
 _ROUND = 64
 """Lines from one look at the readers to the next."""
+
+MOST_SPELLINGS = 4096
+"""Spellings of lines of which it is known who has a sign in them."""
 
 _SIGNS_FOR_ALL = (*SIGNS, *HINTS)
 _TIME = re.compile(r"\d\d:\d\d:\d\d")
@@ -82,6 +88,7 @@ class _Audience:
         self._signs: list[str] = []
         self._last: Sequence[Reader] = ()
         self._has_times = self._goes_on = False
+        self._by_spelling: dict[bytes, list[Reader]] = {}
 
     def expect(self, lines: Iterable[Line]) -> None:
         """Look for signs in the next lines: in many at once that costs half as much as in each."""
@@ -120,6 +127,25 @@ class _Audience:
         self._last = readers
         return readers
 
+    def with_signs(self, text: str) -> list[Reader]:
+        """Return the readers with a sign of their own in a line; it may differ in its digits."""
+        if len(text) > LONGEST_SPELLING:
+            return self._with_signs(spelling_of(text))
+        spelling = spelling_of(text)
+        readers = self._by_spelling.get(spelling)
+        if readers is None:
+            readers = self._with_signs(spelling)
+            if len(self._by_spelling) < MOST_SPELLINGS:
+                self._by_spelling[spelling] = readers
+        return readers
+
+    def _with_signs(self, spelling: bytes) -> list[Reader]:
+        numbers = set[int]()
+        for sign, readers in self._routes.items():
+            if readers and spelling_of(sign) in spelling:
+                numbers |= readers
+        return [self._readers[number] for number in sorted(numbers)]
+
 
 class LogFeeder:
     """What the readers get of one log, in its order.
@@ -142,7 +168,7 @@ class LogFeeder:
         self._closed_by = ""
         self._listening = list(readers)
         self._audience = _Audience(readers)
-        self._settled = False
+        self._settled = self._others_overhear = False
         self._steps_since = self._known_since = math.inf
         self._limits = limits or DetectionLimits()
 
@@ -163,32 +189,51 @@ class LogFeeder:
             if not self._settled:
                 self._audience.expect(lines)
             for line in lines:
-                if (len(self.opening) < OPENING or self._closed_by) and (
-                    shown := line.text.strip()
-                ):
-                    if not self.opening:
-                        self._closed_by = CLOSED_BY.get(shown, "")
-                    if len(self.opening) < OPENING:
-                        self.opening.append(shown)
-                    self.document = bool(self._closed_by) and shown == self._closed_by
-                is_first = len(self.opening) < OPENING
-                for reader in (
-                    self._listening if self._settled else self._audience.of(line, is_first=is_first)
-                ):
-                    reader.feed(line)
-                if self.step_like is None and not self._settled and looks_like_a_step(line):
-                    self.step_like = line
-                if not self._settled and not line.number % _ROUND:
-                    self._look(line.number)
+                if len(self.opening) < OPENING or self._closed_by:
+                    self._look_around(line.text.strip())
+                if self._settled:
+                    readers: Sequence[Reader] = self._listening
+                else:
+                    readers = self._audience.of(line, is_first=len(self.opening) < OPENING)
+                is_step = False
+                for reader in readers:
+                    is_step = reader.feed(line) or is_step
+                if self._others_overhear and not is_step:
+                    self._let_overhear(line)
+                if not self._settled:
+                    if self.step_like is None and looks_like_a_step(line):
+                        self.step_like = line
+                    if not line.number % _ROUND:
+                        self._look(line.number)
 
     def finish(self) -> list[tuple[str, list[ParsedLog]]]:
         """Return the names of log formats with the runs that their readers found."""
         return [(reader.name, reader.finish()) for reader in self.readers]
 
+    def _let_overhear(self, line: Line) -> None:
+        """Give a line that is no step to the other readers that have a sign in it. One that knows
+        the log then, which may be of two programs, reads on.
+        """
+        for reader in self._audience.with_signs(line.text):
+            if reader not in self._listening:
+                reader.feed(line)
+                if reader.recognized or getattr(reader, "within", False):
+                    self._listening.append(reader)
+
+    def _look_around(self, shown: str) -> None:
+        """Keep the first lines with anything in them; notice the end of a document."""
+        if shown:
+            if not self.opening:
+                self._closed_by = CLOSED_BY.get(shown, "")
+            if len(self.opening) < OPENING:
+                self.opening.append(shown)
+            self.document = bool(self._closed_by) and shown == self._closed_by
+
     def _look(self, number: int) -> None:
         """Drop readers that don't recognize the log, once another one does."""
         steps = max((getattr(reader, "steps_found", 0) for reader in self.readers), default=0)
-        if steps:
+        has_steps = any(getattr(reader, "has_steps", False) for reader in self.readers)
+        if steps or has_steps:
             self._steps_since = min(self._steps_since, number)
         if steps or any(reader.recognized for reader in self.readers):
             self._known_since = min(self._known_since, number)
@@ -199,5 +244,6 @@ class LogFeeder:
         ):
             self._listening = [reader for reader in self._listening if reader.recognized]
             self._settled = True
+            self._others_overhear = has_steps and steps < self._limits.steps
             if len(self._listening) == 1 and hasattr(self._listening[0], "feed_block"):
                 self.alone = cast(TakesBlocks, self._listening[0])

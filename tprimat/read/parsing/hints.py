@@ -37,7 +37,8 @@ LINES = statements(
         "memory: ",
         number,
         1,
-        r"\bmemory: *[\d.]{1,12}Gi?B ?\((?P<memory_percent>9[5-9]\.\d{1,9}|100\.0{1,9})%\)",
+        # It begins with letters, as those are found more quickly than a word's boundary.
+        r"memory:(?<=\bmemory:) *[\d.]{1,12}Gi?B ?\((?P<memory_percent>9[5-9]\.\d{1,9}|100\.0{1,9})%\)",
     ),
     # torchtitan, others that took its function over, and torch.profiler itself
     ("profiler", str, 1, r"\b(?P<profiler>Dumping profiler traces at step \d{1,12})"),

@@ -2,6 +2,7 @@
 and hparams.yaml.
 
     --per_device_train_batch_size 8    per_device_train_batch_size=8,    "sequence_len": 4096,
+    --global-batch-size 128
 
 Such an echo states what was requested; values that a framework computed and printed take
 precedence.
@@ -9,9 +10,10 @@ precedence.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.parsed_log import Beside
@@ -19,6 +21,7 @@ from tprimat.read.parsing.values import (
     LoggedValue,
     LoggedValues,
     count,
+    first_of,
     number,
     precision_of,
     state,
@@ -63,6 +66,8 @@ _OPTIONS = _options("scripts") | {
     "logging_steps": ("logging_steps", count),
     "num_epochs": ("num_epochs", count),
     "num_train_epochs": ("num_epochs", count),
+    "seq_len": ("sequence_length", count),
+    "sequence_length": ("sequence_length", count),
     "model_name_or_path": ("model", _word),
     "base_model": ("model", _word),
     "bf16": ("precision", lambda value: {"true": "bf16"}.get(value.lower())),
@@ -73,23 +78,28 @@ _OPTIONS = _options("scripts") | {
     ),
     "torch_dtype": ("weights_precision", precision_of),
 }
-_DASHED_ONLY = {"block_size"}
+_DASHED_ONLY = {"block_size", "seq_len", "sequence_length"}
 """Names that configurations of other things have, too: DeepSpeed's asynchronous I/O has a
 block_size.
 """
 
 _VALUE = r"""['"]?([^\s'",;)\]}]{1,200})"""
+_HYPHENED = [name.replace("_", "[_-]") for name in _OPTIONS]
 _OPTION = re.compile(
-    rf"(--|['\"]|(?<![\w./-]))({'|'.join(_OPTIONS)})(['\"]?\s*[=:]\s*|\s+(?=[^-\s]))" + _VALUE
+    rf"(--|['\"]|(?<![\w./-]))({'|'.join(_HYPHENED)})(['\"]?\s*[=:]\s*|\s+(?=[^-\s]))" + _VALUE
 )
-_SWITCH = re.compile(r"--(bf16|fp16|gradient_checkpointing)(?=\s*(?:--|$|\\))")
+_SWITCH = re.compile(r"--(bf16|fp16|gradient[_-]checkpointing)(?=\s*(?:--|$|\\))")
 _PROCESSES = re.compile(
-    r"--(nproc[_-]per[_-]node|num_processes|num_gpus|nnodes|num_nodes)(?:=|\s+)(\d{1,7})\b"
+    r"--(nproc[_-]per[_-]node|num[_-]processes|num[_-]gpus|nnodes|num[_-]nodes)"
+    r"(?:=|\s+)(\d{1,7})\b"
 )
+LONGEST_COMMAND = 20
+"""Lines over which a command may go on, each of which but the last ends with a backslash."""
 _SIZE = re.compile(r"--((?:[a-z]+[_-])*(?:batch|seq|length|gpus)(?:[_-][a-z]+)*)[= ]\d+")
 _NUM_PROCESSES = re.compile(r"^\s*Num processes: (\d{1,7})\b")
-NAMED = ("--n", "Num proc", *_OPTIONS)
-ECHOES = ("--n", "Num proc", *(f"--{name}" for name in _OPTIONS))
+_DASHED = tuple(dict.fromkeys(f"--{name.replace('_', '-')}" for name in _OPTIONS if "_" in name))
+NAMED = ("--n", "Num proc", *_OPTIONS, *_DASHED)
+ECHOES = ("--n", "Num proc", *(f"--{name}" for name in _OPTIONS), *_DASHED)
 """A line without any of NAMED echoes no option, one without any of ECHOES none of a command line.
 """
 
@@ -99,31 +109,76 @@ def options_in(text: str, line: int, stated: LoggedValues, *, bare: bool = True)
     `--name value`.
     """
     text = text[:20_000]
-    if not has_sign(text, NAMED):
-        return
 
     def add(field: str, value: Any) -> None:
         state(stated, field, value, text, line, ECHOED)
 
+    echo = _echoed(text, bare)
+    for field, value in echo.options:
+        add(field, value)
+    if echo.processes:
+        launched = {}
+        for field, names in _LAUNCHED.items():
+            launched[field] = first_of(echo.processes, names) or _earlier(field, line, stated)
+            if text.rstrip().endswith("\\"):
+                add(field, launched[field])
+        every = (launched["launched_per_node"] or 0) * (launched["launched_nodes"] or 1)
+        add("num_gpus", count(echo.processes.get("num_processes", every)))
+    if "Num proc" in text and (listed := _NUM_PROCESSES.match(text)):
+        add("num_gpus", count(listed[1]))
+
+
+class _Echo(NamedTuple):
+    """The options that a line echoes, as fields and values; and what it says of processes, by the
+    names of a launcher's options.
+    """
+
+    options: Sequence[tuple[str, Any]] = ()
+    processes: Mapping[str, int] = {}
+
+
+@functools.lru_cache(maxsize=2)
+def _echoed(text: str, bare: bool) -> _Echo:
+    """Return the options that a line echoes. Cached, since many readers ask for the same line one
+    after the other.
+    """
+    if not has_sign(text, NAMED):
+        return _Echo()
+    echoed = []
     switches = [("--", name, "=", "true") for name in _SWITCH.findall(text)]
     for sign, name, between, value in _OPTION.findall(text) + switches:
+        if "-" in name and sign != "--":
+            continue
+        name = name.replace("-", "_")
         # A blank alone parts name and value on a command line only: prose has such pairs, too.
         if sign == "--" or (between.strip() and bare and name not in _DASHED_ONLY):
             field, read = _OPTIONS[name]
-            add(field, read(value))
+            echoed.append((field, read(value)))
     unread = []
     for size in _SIZE.finditer(text):
         if not _PROCESSES.match(size[0]) and size[1].replace("-", "_") not in _OPTIONS:
             unread.append(size[0])
     if unread:
-        add("unread_sizes", ", ".join(unread[:3]))
+        echoed.append(("unread_sizes", ", ".join(unread[:3])))
     processes = {name.replace("-", "_"): int(value) for name, value in _PROCESSES.findall(text)}
-    if processes:
-        nodes = processes.get("nnodes", processes.get("num_nodes", 1))
-        per_node = processes.get("nproc_per_node", processes.get("num_gpus", 0))
-        add("num_gpus", count(processes.get("num_processes", per_node * nodes)))
-    if listed := _NUM_PROCESSES.match(text):
-        add("num_gpus", count(listed[1]))
+    return _Echo(echoed, processes)
+
+
+_LAUNCHED = {
+    "launched_nodes": ("nnodes", "num_nodes"),
+    "launched_per_node": ("nproc_per_node", "num_gpus"),
+}
+"""What a launcher states of its processes: fields, and the options that state them."""
+
+
+def _earlier(field: str, line: int, stated: LoggedValues) -> int | None:
+    """Return what the command that goes on in this line states of its processes in a line before;
+    None if it states nothing there.
+    """
+    statement = stated.get(field)
+    if statement and line - statement.line < LONGEST_COMMAND:
+        return stated.count(field)
+    return None
 
 
 _HPARAMS = _options("hparams") | {

@@ -79,8 +79,8 @@ class Reader(Protocol):
     def recognized(self) -> bool:
         """Whether some line so far has this log format."""
 
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
+    def feed(self, line: Line) -> bool | None:
+        """Take the next line; return whether it is one of a step, where that is known."""
 
     def finish(self) -> list[ParsedLog]:
         """Return the runs of this log format, in the order of the log; none if there is none."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from tprimat.notes import Note, NoteValue
 from tprimat.read.parsing import hints
-from tprimat.read.parsing.events import LONGEST_LINE, SIGNS, Events, has_sign
-from tprimat.read.parsing.failures import FailureReasons, may_name_a_cause
-from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
+from tprimat.read.parsing.events import LONGEST_LINE, RAW_SIGNS, SIGNS, Events, has_sign
+from tprimat.read.parsing.failures import HINTS, FailureReasons, may_name_a_cause
+from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp, spelling_of
 from tprimat.read.parsing.values import (
     LoggedValue,
     LoggedValues,
@@ -103,23 +103,41 @@ class Record:
         A label is left out knowingly if its name here is empty; others with a number are kept as
         unread.
         """
-        for own, name in names.items():
-            if name and own in printed and self.figure(name_and_unit(name)[0]) is None:
+        for own in [own for own in names if own in printed]:
+            name = names[own]
+            if name and self.figure(name_and_unit(name)[0]) is None:
                 self.put(name, printed[own])
+        unknown = () if printed.keys() <= names.keys() else printed.items()
         self.unread = tuple(
-            own for own, value in printed.items() if own not in names and number(value) is not None
+            own for own, value in unknown if own not in names and number(value) is not None
         )
 
 
 @functools.lru_cache(maxsize=1)
 def _time_and_relevance(text: str) -> tuple[Stamp | None, bool]:
-    """Return the first time in a line, and whether a LogContext finds anything in it, which it
+    """Return the first time in a line, and whether a LogContext finds anything else in it, which it
     mostly doesn't.
 
     Cached, since a dozen readers ask for each line of a log that none of them knows yet.
     """
     stamp = first_stamp(text[:400])
-    return stamp, stamp is not None or has_sign(text, SIGNS) or may_name_a_cause(text[:10_000])
+    if len(text) <= LONGEST_SPELLING:
+        return stamp, _is_relevant(spelling_of(text))
+    return stamp, has_sign(text, SIGNS) or may_name_a_cause(text[:10_000])
+
+
+LONGEST_SPELLING = 1_000
+"""Characters of a line whose spelling is kept."""
+
+_RAW_SIGNS = (*RAW_SIGNS, *(hint.encode() for hint in HINTS))
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_relevant(spelling: bytes) -> bool:
+    """Return whether lines of a spelling have a sign of an event, a hint or a failure: none has a
+    digit.
+    """
+    return has_sign(spelling, _RAW_SIGNS)
 
 
 @dataclasses.dataclass
@@ -143,11 +161,28 @@ class LogContext:
     def feed(self, number: int, text: str) -> None:
         """Read a line for its timestamp, for events and for what may have stopped the training."""
         stamp, says_something = _time_and_relevance(text)
-        if says_something or self.causes.is_open:
+        says_something = says_something or self.causes.is_open
+        if says_something or stamp:
             self.events.feed(number, text)
             self.first_stamp = self.first_stamp or stamp
+        if says_something:
             self.causes.feed(number, text[:10_000])
             read_statements(hints.LINES, text[:LONGEST_LINE], number, self.hinted)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no line has said anything."""
+        is_silent = self.events.is_empty and self.causes.is_empty
+        has_facts = self.stated or self.hinted or self.marks or self.first_stamp or self.begun
+        return is_silent and not has_facts
+
+    def go_on(self, stamp: Stamp | None) -> None:
+        """Note a record right after the one before: what looked like an end was none."""
+        self.first_stamp = self.first_stamp or stamp
+        if not self.causes.is_empty:
+            asked = self.causes.asked
+            self.causes = FailureReasons()
+            self.causes.asked = asked
 
     def starts_over(self, later: LogContext) -> bool:
         """Return whether the training failed, and a later part begins another attempt at the very

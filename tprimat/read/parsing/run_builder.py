@@ -12,14 +12,14 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar, NamedTuple, get_args
 
 import msgspec
 
 from tprimat.analysis.records import LEAST_PLAIN, OTHER, RESOLUTION, longer
 from tprimat.catalog import gpus, models
-from tprimat.notes import Note, noted
-from tprimat.read.parsing import hints, placing, records, remarks, stamps, timeline
+from tprimat.notes import Note, NoteValue, noted
+from tprimat.read.parsing import following, hints, placing, records, remarks, stamps, timeline
 from tprimat.read.parsing.parsed_log import Given, ParsedLog
 from tprimat.read.parsing.placing import Row, TimedRow
 from tprimat.read.parsing.records import LoggedTraining
@@ -31,6 +31,7 @@ from tprimat.results.account import Entry, Timing
 from tprimat.results.fields import LARGEST_VALUE, LONGEST_STEP, FieldValues, Figures
 from tprimat.results.outcome import Cause, Outcome, ending_of, outcome_of
 from tprimat.results.run import (
+    SERIES,
     Data,
     Environment,
     GpuInfo,
@@ -62,6 +63,10 @@ _SIZES = {
     "sequence_length": "sequence length",
     "num_gpus": "number of GPUs",
 }
+_SUGGESTED = frozenset({"length-suggested", "length-fits-no-rate"})
+"""Codes of the notes on a size that printed rates suggest; where one follows, nothing is
+suggested.
+"""
 _SHAPE_COUNTS = (
     "num_layers", "hidden_size", "num_attention_heads", "num_query_groups", "head_dim", "ffn_hidden_size",
     "vocab_size", "num_experts", "experts_per_token", "num_parameters", "trainable_parameters",
@@ -72,6 +77,47 @@ _SPREAD = tuple(
 )
 """Over how many GPUs a training is spread; the first three share layers."""
 _PLATFORMS = {"NVIDIA": "nvd", "AMD": "amd"}
+
+WHOLE_RUN = Timing(
+    kind="stamps",
+    clock="the source's own clock, from the start of the training to its end",
+    covers="the whole training: start-up, evaluation and saving too",
+    over_ranks="rank 0",
+)
+"""The timing of a source that states the time of the whole training alone."""
+
+
+class WholeRun(NamedTuple):
+    """The mean time of the steps of a whole training, s: of `steps` steps, the last of which has
+    this number; and its line, or 0.
+    """
+
+    last: int
+    steps: int
+    seconds: float
+    line: int = 0
+
+    @property
+    def record(self) -> FieldValues:
+        """The series of a training without records: one that averages all its steps."""
+        columns: FieldValues = dict.fromkeys(SERIES, (None,))
+        columns |= {"steps": (self.last,), "window_steps": (self.steps,)}
+        columns |= {"step_times": (self.seconds,), "lines": (self.line or None,)}
+        return columns
+
+    def block(self, spent: float) -> Entry:
+        """Return the stretch of training that all its steps are, without what evaluations took of
+        its time, s.
+        """
+        return Entry(
+            kind="training",
+            start=round(spent, 6),
+            duration=round(self.seconds * self.steps - spent, 6),
+            line=self.line or None,
+            first_step=self.last - self.steps + 1,
+            last_step=self.last,
+        )
+
 
 timer = functools.partial(Timing, kind="timer", over_ranks="rank 0")
 """The timing of a source that states step times; by a clock of rank 0 unless `over_ranks` is given.
@@ -104,6 +150,7 @@ class RunBuilder:
             decide it.
         cause: cause of its end, if the source records that outside of its lines; else None.
         fixed: its end, if the source isn't a log of a training at all.
+        whole: the mean step time of the whole training, which counts if nothing else has times.
         timestamp: if the source states it otherwise than by the first time in it.
         shape: shape of the model, if it isn't among the statements; else None.
         label: the source's own name for this system, or None.
@@ -132,6 +179,7 @@ class RunBuilder:
     ended: bool | None = None
     cause: Cause | None = None
     fixed: Outcome | None = None
+    whole: WholeRun | None = None
     timestamp: str | None = None
     shape: ModelConfig | None = None
     label: str | None = None
@@ -179,6 +227,8 @@ class RunBuilder:
         shape = self.shape or shape_of(stated)
         model, scale, doubts = self.model(shape, given)
         series, warnings = self.series(sizes, [*self.left_out, *doubts])
+        if followed := self.following(series, sizes, warnings):
+            sizes, spread = self.sizes({**given, **followed})
         warnings += remarks.check_rates(series, self.rate, sizes)
         tokens = stated.count("tokens_per_step")
         counts = {**sizes.known(), **spread.known(), "tokens_per_step": tokens}
@@ -192,6 +242,8 @@ class RunBuilder:
         timestamp = self.started(warnings)
         warnings += self.remarks
         timing, times, notes = self.clock(series, warnings)
+        if self.whole and not any(series["step_times"]):
+            series, timing, times = self.averaged(self.whole, series, timing, times, warnings)
         return Run(
             status=outcome.status,
             status_reason=outcome.reason,
@@ -221,6 +273,23 @@ class RunBuilder:
             timeline=times,
             **series,
         )
+
+    def following(
+        self, series: Series, sizes: TrainingConfig, warnings: list[Note]
+    ) -> dict[str, int]:
+        """Return the unknown sizes that follow from printed rates; may change warnings.
+
+        Sizes whose lack the source explains don't follow: they change, or are those of something
+        else.
+        """
+        explained = [name for name in _SIZES if name in self.unknown or self.stated.word(name)]
+        # The user names the columns and the parts of a pattern.
+        rate = following.ONE if self.framework == "own" else self.rate
+        found, notes = following.sizes_that_follow(series, sizes, rate, explained)
+        if found:
+            warnings[:] = [note for note in warnings if note.code not in _SUGGESTED]
+        warnings += notes
+        return found
 
     def clock(
         self, series: dict[str, Any], warnings: list[Note]
@@ -268,6 +337,31 @@ class RunBuilder:
         if any(entry.steps for entry in times):
             warnings[:] = [without_printed_times(note) for note in warnings]
         return times
+
+    def averaged(
+        self,
+        whole: WholeRun,
+        series: FieldValues,
+        timing: Timing,
+        times: tuple[Entry, ...],
+        warnings: list[Note],
+    ) -> tuple[FieldValues, Timing, tuple[Entry, ...]]:
+        """Return series, timing and timeline of a training without step times, with the mean of its
+        whole time where no stretch of training has one; may change warnings.
+
+        100 steps in 64 s with evaluations of 30 s take 0.34 s each.
+        """
+        spent = math.fsum(entry.duration for entry in times)
+        seconds = whole.seconds - spent / whole.steps
+        if seconds <= 0 or not {entry.kind for entry in times} <= {"evaluation", "checkpoint"}:
+            return series, timing, times
+        warnings[:] = [note for note in warnings if note.code != "no-step-times"]
+        included = "start-up and saving" if times else "start-up, evaluation and saving"
+        counts: dict[str, NoteValue] = {"steps": whole.steps, "seconds": seconds}
+        warnings.append(Note("whole-run-mean", {**counts, "included": included}))
+        if series["steps"]:
+            return series, timing, (*times, whole.block(spent))
+        return {**series, **whole.record}, WHOLE_RUN, times
 
     def environment(self) -> Environment:
         """Return the versions of packages, and the host."""

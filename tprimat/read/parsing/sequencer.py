@@ -47,10 +47,17 @@ class RecordSequencer:
         """Add the next record of the log; `another` is whether the lines before it show that
         another training began.
         """
+        last = self.last
         pending = self.pending
+        if last is not None and record.step > last.step and not another and pending.is_empty:
+            self._again = []
+            self._interval = record.step - last.step
+            training = self.trainings[-1]
+            training.around.go_on(record.stamp)
+            training.records[record.step] = training.last = record
+            return
         self.pending = LogContext()
         pending.first_stamp = pending.first_stamp or record.stamp
-        last = self.last
         if last is None or another:
             self._begin(record, pending)
             return

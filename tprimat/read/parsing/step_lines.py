@@ -92,6 +92,11 @@ class StepReader(abc.ABC):
         return bool(self.sorter.trainings)
 
     @property
+    def has_steps(self) -> bool:
+        """Whether a step was found."""
+        return bool(self.sorter.trainings)
+
+    @property
     def all_signs(self) -> tuple[str, ...]:
         """As Reader's. A sign of a character or two is one within a block alone, and options echo
         as `--name`.
@@ -104,14 +109,15 @@ class StepReader(abc.ABC):
         """Statements of the stretch that is being read."""
         return self.sorter.pending.stated
 
-    def feed(self, line: Line) -> None:
-        """Take the next line."""
+    def feed(self, line: Line) -> bool:
+        """Take the next line; return whether it holds metrics."""
         for sign in self.signs:
             if sign in line.text:
                 if self.torn.read(line, self.take):
-                    return
+                    return True
                 break
         self.other(line)
+        return False
 
     @abc.abstractmethod
     def take(self, line: Line) -> bool:

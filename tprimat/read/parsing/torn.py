@@ -11,18 +11,19 @@ from __future__ import annotations
 import collections
 import re
 from collections.abc import Callable
+from typing import NamedTuple
 
-from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.text import Line, spelling_of
 from tprimat.read.parsing.values import number as number_of
 
 LEAST = 3
 """Lines of a shape, or decimals of a number, that make it a known one."""
 
-MOST_SHAPES = 256
-"""Shapes of lines that are told apart."""
+MOST_SHAPES, MOST_SPELLINGS = 256, 4096
+"""Shapes of lines that are told apart, and spellings of lines that are known as whole."""
 
-LONGEST = 20_000
-"""Characters of a line that is looked at."""
+LONGEST, LONGEST_SPELLING = 20_000, 1_000
+"""Characters of a line that is looked at, and bytes of a spelling that is kept."""
 
 ENOUGH = 8
 """Characters of a number with decimals, from which on one that lacks some is wrong by less than a
@@ -45,7 +46,7 @@ class _Shape:
     def __init__(self, numbers: int) -> None:
         self.count = 0
         self.decimals = [collections.Counter[str]() for _ in range(numbers)]
-        self.last: float = 0.0
+        self.last = ""
         self.falls = 0
 
     def is_whole(self, place: int, number: str) -> bool:
@@ -66,16 +67,47 @@ class _Shape:
             and not any(each != own and each.startswith(own) for each in seen)
         )
 
+    def fell(self, number: str) -> bool:
+        """Return whether a whole number at the end of a line is much smaller than the last one: a
+        digit less is a tenth.
+        """
+        is_less = FALL * (number_of(number) or 0.0) < (number_of(self.last) or 0.0)
+        return is_less and self.falls < LEAST
+
+    def is_settled(self, decimals: list[str]) -> bool:
+        """Return whether a further line with these decimals and exponents would add nothing."""
+        pairs = zip(self.decimals, decimals, strict=True)
+        return self.count >= LEAST and all(seen[own] >= LEAST for seen, own in pairs)
+
+
+class _Spelling(NamedTuple):
+    """Lines that differ in digits alone, of which none is torn unless it ends in a whole number
+    that `fell`. Their last number is in `place`.
+    """
+
+    shape: _Shape
+    place: slice
+    may_fall: bool
+
 
 class TornLines:
     """Knows the shapes of the lines that a reader takes."""
 
     def __init__(self) -> None:
         self._shapes: dict[str, _Shape] = {}
+        self._spellings: dict[bytes, _Spelling] = {}
 
     def read(self, line: Line, take: Callable[[Line], bool]) -> bool:
         """Give a line without torn numbers to what reads it; return whether that takes it."""
         text = line.text
+        spelling = spelling_of(text)
+        if known := self._spellings.get(spelling) if line.whole else None:
+            last = text[known.place]
+            if not (known.may_fall and known.shape.fell(last)):
+                if taken := take(line):
+                    known.shape.falls = 0
+                    known.shape.last = last
+                return taken
         numbers = list(_NUMBER.finditer(text)) if len(text) <= LONGEST else []
         if not numbers:
             return take(line)
@@ -94,12 +126,23 @@ class TornLines:
         if taken and (outline in self._shapes or len(self._shapes) < MOST_SHAPES):
             shape = self._shapes.setdefault(outline, _Shape(len(printed)))
             shape.count += 1
-            for known, number in zip(shape.decimals, printed, strict=True):
-                known[_decimals(number)] += 1
+            decimals = [_decimals(number) for number in printed]
+            for seen, own in zip(shape.decimals, decimals, strict=True):
+                seen[own] += 1
             shape.falls = 0 if place is None else shape.falls + 1
             if place is None:
-                shape.last = number_of(printed[-1]) or 0.0
+                shape.last = printed[-1]
+                if shape.is_settled(decimals) and len(spelling) <= LONGEST_SPELLING:
+                    self._settle(spelling, shape, slice(*numbers[-1].span()), outline, decimals[-1])
         return taken
+
+    def _settle(
+        self, spelling: bytes, shape: _Shape, place: slice, outline: str, decimals: str
+    ) -> None:
+        """Remember that lines of a spelling are whole."""
+        if len(self._spellings) < MOST_SPELLINGS:
+            may_fall = not decimals and outline.rstrip().endswith("0")
+            self._spellings[spelling] = _Spelling(shape, place, may_fall)
 
     def _torn(self, outline: str, printed: list[str]) -> int | None:
         """Return which number of a line may be a part of one."""
@@ -115,13 +158,7 @@ class TornLines:
                 < LEAST
                 <= max((seen[each] for each in seen if each.startswith(own)), default=0)
             )
-            # A digit less is a tenth.
-            fell = (
-                own == ""
-                and FALL * (number_of(printed[place]) or 0.0) < shape.last
-                and shape.falls < LEAST
-            )
-            if is_part or fell:
+            if is_part or (own == "" and shape.fell(printed[place])):
                 return place
             return None
         alike = 0

@@ -24,11 +24,14 @@ def number(value: object) -> float | None:
     if type(value) is float:
         return value
     if isinstance(value, str):
-        value = value.strip().rstrip("%")
-        if "," in value and _GROUPED.fullmatch(value):
-            value = value.replace(",", "")
+        if value[-1:].isdigit() and "," not in value:
+            plain = value
+        else:
+            plain = value.strip().rstrip("%")
+            if "," in plain and _GROUPED.fullmatch(plain):
+                plain = plain.replace(",", "")
         # Python reads 1_000 as a number, which nothing prints as one.
-        value = "" if "_" in value else value
+        value = "" if "_" in plain else plain
     elif value is None or isinstance(value, bool):
         return None
     try:
@@ -76,9 +79,11 @@ SMALLEST_ERROR = 1e-4
 """Relative error of a ratio of printed values at least: they needn't be of the very same moment."""
 
 
-def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
+def whole_ratio(
+    above: Sequence[object], below: Sequence[object], factor: float = 1.0
+) -> int | None:
     """Return the product of values over that of others, such as the rate of all GPUs over that of
-    one, if it is whole.
+    one, times an exact factor, if it is whole.
 
     Each is taken as rounded to its printed digits; a float, which has lost its zeros, to 3 at
     least. None below 1, between two whole numbers, and if the digits don't distinguish a number
@@ -93,7 +98,7 @@ def whole_ratio(above: Sequence[object], below: Sequence[object]) -> int | None:
         values.append(value)
         shown = digits(printed) if isinstance(printed, str) else max(digits(f"{printed:.15g}"), 3)
         least_digits = min(least_digits, shown)
-    ratio = math.prod(values[: len(above)]) / math.prod(values[len(above) :])
+    ratio = factor * math.prod(values[: len(above)]) / math.prod(values[len(above) :])
     error = max(10.0 ** (1 - least_digits), SMALLEST_ERROR)
     whole = round(ratio)
     if whole and abs(ratio - whole) <= error * whole < 0.5:
@@ -335,8 +340,12 @@ def read_statements(
     """Add the statements of a line: the first occurrence of each row counts. It is quoted as
     `quote`, or as it is.
     """
-    for pattern, read, weight, sign in rows:
-        match = pattern.search(text) if sign in text else None
+    for row in rows:
+        # Most lines have no sign at all, and this is asked for each of them.
+        if row[3] not in text:
+            continue
+        pattern, read, weight, _ = row
+        match = pattern.search(text)
         if match is None:
             continue
         for field, printed in match.groupdict().items():

@@ -44,7 +44,8 @@ from tprimat.read.parsing.values import LoggedValues, number, read_statements, s
 from tprimat.read.torchtitan import setup
 from tprimat.results.run import ParallelismConfig, TrainingConfig
 
-_STEP = re.compile(r"(?<!validate )\bstep:\s*([\d,]{1,15})(?=\s)")
+# It begins with letters, as those are found more quickly than a word's boundary.
+_STEP = re.compile(r"step:(?<=\bstep:)(?<!validate step:)\s*([\d,]{1,15})(?=\s)")
 _FIELD = re.compile(
     r"\b(loss|global_avg_loss|grad_norm|lr|memory|tps|wps|tflops|mfu):\s*"
     r"([-+]?[\d.,]+(?:[eE][-+]?\d+)?%?|[-+]?(?:nan|inf)|N/A)(?:Gi?B)?(?:\([^)]{0,20}\))?",
@@ -52,6 +53,7 @@ _FIELD = re.compile(
 )
 _UNREAD = re.compile(r"(?<!\S)([A-Za-z_][\w/]{0,60}):\s*[-+]?[\d.]")
 _ORIGIN = re.compile(r"\[rank-?(\d{1,6})(?:/\d{1,6})?\]|\[(replicagroup-\d{1,6})\]|^\s*(\d{1,6}): ")
+_WORLD = re.compile(r"\[rank-\d{1,6}/(\d{1,6})\]")
 _NAMES = {
     "loss": "loss",
     "global_avg_loss": "loss",
@@ -136,7 +138,7 @@ class TorchtitanRun(RunBuilder):
             window = row.window or max(row.step - last, 1)
             before = max(before, anew[bisect.bisect_left(anew, row.line) - 1])
             spent = sum(mark.seconds or 0.0 for mark in saved if before < mark.line < row.line)
-            if row.seconds:
+            if row.seconds and spent:
                 time = row.seconds - spent / window
                 row = row._replace(seconds=time if time > 0 else None)
             before = row.line
@@ -232,8 +234,8 @@ class Reader(StepReader):
         if anchor is None or not (step := int(anchor[1].replace(",", "") or 0)):
             return False
         printed = {}
-        for field in reversed([*_FIELD.finditer(line.text, anchor.end())]):
-            printed[field[1].lower()] = field[2]
+        for label, text in reversed(_FIELD.findall(line.text, anchor.end())):
+            printed[label.lower()] = text
         rated = "tps" in printed or "wps" in printed
         if not rated and not ({"loss", "global_avg_loss"} & printed.keys() and "memory" in printed):
             return self.cut_off(step, line)
@@ -249,9 +251,9 @@ class Reader(StepReader):
             if value is not None and (unknown is None or not -math.inf < value <= unknown):
                 record.put(_NAMES[label], value)
         read_statements(hints.LINES, line.text, line.number, self.sorter.pending.hinted)
-        if world := re.search(r"\[rank-\d{1,6}/(\d{1,6})\]", before):
+        if world := _WORLD.search(before):
             state(self.stated, "num_gpus", int(world[1]), world[0], line.number)
-        labels = (label.lower() for label in _UNREAD.findall(line.text, anchor.end()))
+        labels = map(str.lower, _UNREAD.findall(line.text, anchor.end()))
         record.unread = tuple(label for label in labels if label not in _NAMES)
         self.sorter.take(record)
         return True

@@ -227,7 +227,7 @@ def cost_of_work(system: SystemResult) -> float | None:
     """
     # Rates in tokens and samples are those per GPU; a rate in steps is that of all GPUs.
     gpus = system.count if system.unit == "steps" else 1
-    rate = system.value(RATE)
+    rate = None if system.unit == "mfu" else system.value(RATE)
     if not rate or not gpus or system.exclusion is not None:
         return None
     return Price(1.0, 1.0).cost(work_of([system]).size / 3600 * gpus / rate)

@@ -1,0 +1,375 @@
+"""A text that no reader knows is read, asked about or refused, by every command alike."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import tprimat
+from tprimat import cli, read
+from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError
+from tprimat.log_import import bundle, sources
+from tprimat.notes import Note, assumed
+from tprimat.read.forms.asking import FormError
+from tprimat.store import store
+
+STEPS = 12
+
+
+def text_of(line: str, steps: int = STEPS, start: float = 3.0) -> str:
+    """A log with a line for each step, whose `{time}` is 0.500 s and 1 ms more from step to step."""
+    lines = []
+    for step in range(1, steps + 1):
+        lines.append(line.format(step=step, time=0.5 + step / 1000, loss=start - step / 100))
+    return "\n".join(["starting on 8 devices", *lines, ""])
+
+
+STATED = text_of("step {step}/90 | loss {loss:.3f} | {time:.3f} s/step")
+"""Labels and units say what each number is."""
+
+ASKED = text_of("step {step}/90 | loss {loss:.3f} | time {time:.3f}")
+"""The time has no unit."""
+
+REFUSED = text_of("step {step}/90 | loss {loss:.3f} | gap {time:.3f}")
+"""No number is a time."""
+
+SECRET = "hf_" + "aB3" * 12
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The current directory, with a log of each kind."""
+    monkeypatch.chdir(tmp_path)
+    Path("stated.log").write_text(STATED)
+    Path("asked.log").write_text(ASKED)
+    Path("refused.log").write_text(REFUSED)
+    return tmp_path
+
+
+@pytest.fixture
+def call(folder, capsys):
+    """Runs a command: its exit status, and its two streams."""
+
+    def call(command: str, *arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = cli.run(command, list(arguments))
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+def parsed(text: str, *, as_read: bool = False, name: str = "a.log"):
+    chunks = [text.encode()]
+    return read.parse_chunks(chunks, name, lambda: chunks, as_read=as_read)
+
+
+def saved(place: str = "output"):
+    (path,) = Path(place).glob("*.json")
+    (run,) = store.read(path)
+    return run
+
+
+class TestReading:
+    """read.parse_chunks()."""
+
+    def test_what_is_stated_is_read(self):
+        (log,) = parsed(STATED)
+        run = log.run()
+        assert (run.steps, run.step_times[:3]) == (
+            tuple(range(1, STEPS + 1)),
+            (0.501, 0.502, 0.503),
+        )
+        assert (run.loss_values[0], run.training_config.max_steps) == (2.99, 90)
+        assert "read-by-form" in [note.code for note in run.notes]
+        assert assumed(run.notes) == []
+
+    def test_what_is_assumed_is_asked(self):
+        with pytest.raises(FormError) as caught:
+            parsed(ASKED)
+        would_read, unit = caught.value.notes
+        assert caught.value.is_asked
+        assert (would_read.code, unit.code) == ("form-would-read", "form-unit-assumed")
+        assert would_read.fields == {
+            "first": 1,
+            "last": STEPS,
+            "records": STEPS,
+            "step": "“step”",
+            "seconds": pytest.approx(0.507, abs=1e-3),
+            "time": "“time”",
+            "loss": "loss",
+        }
+        assert "--as-read" in caught.value.hint
+
+    def test_what_is_confirmed_is_read_and_says_what_is_assumed(self):
+        (log,) = parsed(ASKED, as_read=True)
+        assert log.run().step_times[0] == 0.501
+        assert [note.code for note in assumed(log.run().notes)] == ["form-unit-assumed"]
+
+    @pytest.mark.parametrize("as_read", [False, True])
+    @pytest.mark.parametrize(
+        ("text", "codes"),
+        [
+            (REFUSED, ["form-recurs", "form-lacks-time", "form-unknown"]),
+            (
+                text_of("epoch {step} | loss {loss:.3f} | time {time:.3f} s"),
+                ["form-recurs", "form-counts-epochs"],
+            ),
+            (
+                "".join(
+                    f"2026-01-30 12:00:{n:02} step {n} loss 2.{n} time 7.5 s\n"
+                    for n in range(10, 20)
+                ),
+                ["form-recurs", "form-clocks-contradict"],
+            ),
+        ],
+    )
+    def test_what_lacks_a_number_or_contradicts_itself_is_refused(self, text, codes, as_read):
+        with pytest.raises(FormError) as caught:
+            parsed(text, as_read=as_read)
+        assert not caught.value.is_asked
+        assert [note.code for note in caught.value.notes] == codes
+
+    def test_without_a_form_the_error_is_that_of_an_unknown_text(self):
+        with pytest.raises(UnreadableError) as caught:
+            parsed("nothing of a training here\n")
+        assert not isinstance(caught.value, FormError)
+
+    def test_a_program_is_none_of_its_output(self):
+        with pytest.raises(UnreadableError) as caught:
+            parsed(STATED, name="train.py")
+        assert not isinstance(caught.value, FormError)
+
+    def test_without_a_second_look_at_the_text_nothing_is_mined(self):
+        with pytest.raises(UnreadableError):
+            read.parse_chunks([STATED.encode()], "a.log")
+
+    @pytest.mark.parametrize(("steps", "is_asked"), [(2, True), (3, False)])
+    def test_three_lines_are_read_without_asking(self, steps, is_asked):
+        text = text_of("step {step}/90 | loss {loss:.3f} | {time:.3f} s/step", steps)
+        if not is_asked:
+            assert parsed(text)[0].steps == steps
+            return
+        with pytest.raises(FormError) as caught:
+            parsed(text)
+        assert "form-few-steps" in [note.code for note in caught.value.notes]
+
+    def test_the_micro_batches_of_ten_lines_are_added(self):
+        text = "".join(
+            f"iter {n} step {n // 2}: loss 3.{n}, iter time: {80 if n % 2 else 170}.50ms"
+            f"{'' if n % 2 else ' (optimizer.step)'}\n"
+            for n in range(1, 11)
+        )
+        run = parsed(text)[0].run()
+        assert (run.steps, run.step_times[1:]) == ((1, 2, 3, 4, 5), (0.251,) * 4)
+
+    @pytest.mark.parametrize(("lines", "is_said"), [(4, False), (5, True)])
+    def test_a_form_that_changes_in_the_middle_is_noticed(self, lines, is_said):
+        """Four lines of another form may be a summary; five have values of more steps."""
+        others = "".join(f"[{n}] nll 2.{n} lr 1e-{n}\n" for n in range(1, lines + 1))
+        run = parsed(STATED + others)[0].run()
+        (line,) = [note.fields["line"] for note in run.notes if note.code == "form-changes"] or [0]
+        assert line == (STEPS + 2 if is_said else 0)
+
+    def test_a_secret_in_the_line_that_is_shown_is_redacted(self):
+        text = text_of(f"token={SECRET} step {{step}} loss {{loss:.3f}} gap {{time:.3f}}")
+        with pytest.raises(FormError) as caught:
+            parsed(text)
+        assert SECRET not in str(caught.value.notes)
+        assert "step 1" in str(caught.value.notes)
+
+
+class TestCommands:
+    """What a user sees."""
+
+    def test_an_asked_log_is_an_error_of_short_lines(self, call):
+        status, _, shown = call("read", "asked.log")
+        assert status == ExitStatus.USAGE
+        assert shown.splitlines() == [
+            "error: asked.log: it would read 12 records, steps 1 to 12 by “step”, 0.507 s a step"
+            " by “time”, loss by “loss”",
+            "assumed: the time is in seconds (it has no unit)",
+            "hint:  confirm with --as-read, or say what the numbers are with --pattern"
+            " 'step {step} .* loss {loss} .* time {time}'",
+            "see:   docs/troubleshooting.md#not-a-training-log",
+        ]
+        assert not Path("output").exists()
+
+    @pytest.mark.parametrize(("runs", "more"), [(1, None), (2, "it would read"), (3, "and 2 more")])
+    def test_further_trainings_of_a_page_take_one_line(self, call, runs, more):
+        line = "{step} | loss {loss:.3f} | time {time:.3f}"
+        Path("page.log").write_text(
+            "".join(f"# Run {number}\n" + text_of(line, start=9 - number) for number in range(runs))
+        )
+        lines = call("read", "page.log")[2].splitlines()
+        assert lines[1].startswith(more or "assumed:")
+        # What would be read, another line for others, two assumptions, the hint and the page.
+        assert [text.startswith("assumed: ") for text in lines].count(True) == 2
+        assert len(lines) == 5 + (more is not None)
+
+    @pytest.mark.parametrize(("count", "last"), [(4, "assumed: "), (5, "2 more with --json")])
+    def test_an_error_has_eight_lines_at_most(self, folder, count, last):
+        notes = [Note("form-interval-assumed", {"steps": number}) for number in range(count)]
+        would_read = Note("form-would-read", {"first": 1, "last": 2, "records": 2})
+        error = FormError("a.log", [would_read, *notes], is_asked=True, hint="confirm")
+        source = sources.LogSource(("a.log",), ".", named=True, size=1)
+        lines = sources._not_read(error, source).error().line().splitlines()
+        assert sources.MOST_DETAILS == 4
+        assert lines[4].startswith(last)
+        assert len(lines) == 7
+
+    @pytest.mark.parametrize("indent", [None, 2])
+    def test_a_result_is_no_log_though_it_has_numbers(self, call, indent):
+        assert call("read", "stated.log")[0] == ExitStatus.OK
+        (path,) = Path("output").glob("*.json")
+        Path("mine.json").write_text(json.dumps(json.loads(path.read_text()), indent=indent))
+        status, _, shown = call("read", "mine.json")
+        assert status == ExitStatus.USAGE
+        assert "it would read" not in shown
+        assert ("compares a result" in shown) == (indent is not None)
+
+    def test_a_refused_log_says_what_is_missing(self, call):
+        status, _, shown = call("read", "refused.log")
+        first, missing, unknown, *_ = shown.splitlines()
+        assert status == ExitStatus.USAGE
+        assert "refused.log: line 2 and others have one form, “step 1/90 | loss" in first
+        assert missing.startswith("no number of it says how long a step takes")
+        assert unknown == "nothing explains “gap”"
+
+    def test_a_program_gets_codes(self, call):
+        status, out, _ = call("read", "asked.log", "--json")
+        (asked,) = json.loads(out)["asked"]
+        assert status == ExitStatus.USAGE
+        assert asked["file"] == "asked.log"
+        assert [note["code"] for note in asked["note_codes"]] == [
+            "form-would-read",
+            "form-unit-assumed",
+        ]
+        assert "asked" not in json.loads(call("read", "refused.log", "--json")[1])
+
+    def test_it_is_saved_once_it_is_confirmed(self, call):
+        status, shown, _ = call("read", "asked.log", "--as-read")
+        assert status == ExitStatus.OK
+        assert "warning: assumed: the time is in seconds (it has no unit)" in shown
+        run = saved()
+        assert run.source.given["as_read"] is True
+        assert [note.code for note in assumed(run.notes)] == ["form-unit-assumed"]
+        assert run.step_times[0] == 0.501
+
+    def test_what_is_stated_needs_no_confirmation_and_has_none(self, call):
+        assert call("read", "stated.log", "--as-read")[0] == ExitStatus.OK
+        assert assumed(saved().notes) == []
+
+    def test_a_folder_reads_the_others_and_names_what_it_asks(self, call, folder):
+        status, shown, _ = call("read", ".")
+        assert status == ExitStatus.OK
+        assert saved().step_times[0] == 0.501
+        assert "skipped: 2 files" in shown
+        assert (
+            "its steps can be read with an assumption: tprimat read shows it, --as-read confirms it"
+            ": asked.log" in shown
+        )
+
+    def test_a_comparison_of_a_folder_names_what_it_asks(self, call):
+        Path("other").mkdir()
+        Path("other/slow.log").write_text(STATED.replace("| 0.5", "| 0.8"))
+        Path("refused.log").unlink()
+        sizes = ("--num-gpus", "8", "--global-batch-size", "8", "--sequence-length", "1024")
+        model = ("--model-name", "llama3.1_8B")
+        status, shown, error = call("compare", "new=.", "old=other", *sizes, *model)
+        assert status == ExitStatus.OK
+        assert "new is 59% faster per GPU than old" in shown
+        (line,) = [line for line in error.splitlines() if "asked.log" in line]
+        assert line.endswith("tprimat read shows it, --as-read confirms it")
+
+    def test_a_comparison_with_an_asked_log_shows_what_is_assumed(self, call):
+        status, _, shown = call("compare", "stated.log", "asked.log")
+        assert status == ExitStatus.USAGE
+        assert "asked.log: it would read" in shown
+        assert "\nassumed: the time is in seconds" in shown
+
+    def test_watch_shows_what_is_assumed(self, call):
+        """The log doesn't grow: the watch ends after a second without a step."""
+        _, shown, _ = call("watch", "asked.log", "--json", "--max-stall", "1")
+        first = json.loads(shown.splitlines()[0])
+        assert first["assumed"] == ["form-unit-assumed"]
+        assert first["step"] == STEPS
+
+    def test_python_reads_it_once_it_is_confirmed(self, folder):
+        with pytest.raises(TensorPrimatError, match="assumed: the time is in seconds"):
+            tprimat.read_log("asked.log")
+        (run,) = tprimat.read_log("asked.log", as_read=True)
+        assert run.step_times[0] == 0.501
+        assert [note.code for note in assumed(run.notes)] == ["form-unit-assumed"]
+
+    def test_a_bundle_of_a_confirmed_log_is_verified(self, call):
+        assert call("read", "asked.log", "--as-read")[0] == ExitStatus.OK
+        bundle.write(Path("mine.tar.gz"), list(Path("output").glob("*.json")), [Path("asked.log")])
+        status, out, _ = call("verify", "mine.tar.gz", "--json")
+        (run,) = json.loads(out)["runs"]
+        assert (run["log"], run["original"], run["differences"]) == ("asked.log", True, [])
+        assert run["values"] > 5 * STEPS // 2
+        assert status in (ExitStatus.OK, ExitStatus.IMPLAUSIBLE)
+
+    @pytest.mark.parametrize("way", ["pipe", "gzip"])
+    def test_the_same_text_by_another_way(self, call, monkeypatch, way):
+        assert call("read", "stated.log", "--output-dir", "straight")[0] == ExitStatus.OK
+        name = "-"
+        if way == "pipe":
+            stream = io.TextIOWrapper(io.BytesIO(STATED.encode()))
+            monkeypatch.setattr("sys.stdin", stream)
+        else:
+            name = "stated.log.gz"
+            Path(name).write_bytes(gzip.compress(STATED.encode()))
+        assert call("read", name, "--output-dir", "other")[0] == ExitStatus.OK
+        straight, other = saved("straight"), saved("other")
+        assert straight.step_times == other.step_times
+        assert straight.loss_values == other.loss_values
+        assert [note.code for note in straight.notes] == [note.code for note in other.notes]
+
+    def test_an_asked_text_by_a_pipe(self, call, monkeypatch):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ASKED.encode())))
+        status, _, shown = call("read", "-")
+        assert status == ExitStatus.USAGE
+        assert shown.startswith("error: standard input: it would read 12 records")
+
+    def test_a_secret_reaches_no_screen_and_no_result(self, call):
+        line = f"token={SECRET} step {{step}} loss {{loss:.3f}} gap {{time:.3f}}"
+        Path("secret.log").write_text(text_of(line))
+        assert SECRET not in "".join(map(str, call("read", "secret.log")))
+        assert SECRET not in "".join(map(str, call("read", "secret.log", "--explain")))
+        assert SECRET not in "".join(map(str, call("read", "secret.log", "--explain", "--json")))
+
+
+class TestExplaining:
+    """`read --explain`."""
+
+    def test_each_number_has_its_meaning_and_what_says_so(self, call):
+        status, shown, _ = call("read", "asked.log", "--explain")
+        assert status == ExitStatus.OK
+        rows = [line.split() for line in shown.splitlines()]
+        assert ["0.501", "0.501", "time", "seconds", "time"] in rows
+        assert ["1", "1", "step", "step", "step"] in rows
+        assert "steps by “step”" in shown
+        assert "assumed: the time is in seconds (it has no unit)" in shown
+
+    def test_clocks_are_shown_with_their_quotients(self, call):
+        lines = []
+        for n in range(10, 20):
+            lines.append(f"2026-01-30 12:00:{2 * n:02} step {n} loss 2.{n} time 2000.0\n")
+        Path("clock.log").write_text("".join(lines))
+        status, out, _ = call("read", "clock.log", "--explain", "--json")
+        (found,) = json.loads(out)["explained"]
+        assert status == ExitStatus.OK
+        assert found["clocks"] == {"stamp": pytest.approx(1.0)}
+        assert (found["counter"], found["time"], found["note_codes"]) == ("“step”", "“time”", [])
+
+    def test_without_a_form_the_status_says_so(self, call):
+        Path("other.txt").write_text("nothing of a training here\n")
+        status, shown, _ = call("read", "other.txt", "--explain")
+        assert status == ExitStatus.USAGE
+        assert "no form of training lines recurs" in shown
