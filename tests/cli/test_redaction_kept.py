@@ -272,9 +272,10 @@ def test_x7_planted_in_a_result_none_is_in_reports_and_exports(tmp_path, capsys)
         assert (name, found_in(text), "1234x5678" in text) == (name, [], False)
 
 
-def test_x7_an_unknown_line_that_is_quoted(tmp_path, capsys):
-    (tmp_path / "x.log").write_text("step 1 loss 2.5 of 3 with hub_token=abcd-1234-efgh\n" * 3)
+@pytest.mark.parametrize(("count", "words"), [(1, "looks like a step"), (3, "have one form")])
+def test_x7_an_unknown_line_that_is_quoted(tmp_path, capsys, count, words):
+    (tmp_path / "x.log").write_text("step 1 loss 2.5 of 3 with hub_token=abcd-1234-efgh\n" * count)
     assert cli.run("read", [str(tmp_path / "x.log")]) == ExitStatus.USAGE
     said = "".join(capsys.readouterr())
-    assert "looks like a step" in said
+    assert words in said
     assert "abcd-1234" not in said

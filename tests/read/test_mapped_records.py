@@ -125,6 +125,7 @@ def test_no_line_has_all_values(line, problem):
     [
         (["n", "x"], "step=COLUMN,time=COLUMN"),
         (["step"], "step=COLUMN,time=COLUMN"),
+        (["_step", "_runtime", "eval/loss"], "step=COLUMN,time=COLUMN"),
         (["loss", "lr"], "step=COLUMN,time=COLUMN"),
         (["epoch", "step", "lm_loss", "eval/loss"], "step=step,loss=lm_loss"),
         # The first one of each kind; a part of a step is none of them.

@@ -16,7 +16,7 @@ import whole
 from stored_runs import sentences_of
 
 from tprimat.notes import Note
-from tprimat.read import wandb_offline
+from tprimat.read import tracked, wandb_offline
 from tprimat.read.tensorboard import reader, tfevents
 
 START = 1.7e9
@@ -738,5 +738,5 @@ def test_an_item(content, wanted, found):
 
 
 def test_nested_names_of_a_history():
-    contents = wandb_offline._Contents(io.BytesIO(made_files.wandb_log([NESTED])), None)
+    contents = wandb_offline._Contents(io.BytesIO(made_files.wandb_log([NESTED])), tracked.READ)
     assert contents.rows == [(0, {"_step": 9, "_runtime": int("3" * 200)})]

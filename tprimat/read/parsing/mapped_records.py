@@ -64,7 +64,8 @@ def columns_by_words(names: Iterable[str]) -> str:
         value = BY_KIND.get(meaning.kind) if meaning else None
         if value and not {",", "="} & {*name}:
             columns.setdefault(value, name)
-    if "step" not in columns or len(columns) == 1:
+    # A tracker has the time since the start of evaluations, too.
+    if "step" not in columns or columns.keys() <= {"step", "elapsed"}:
         return "step=COLUMN,time=COLUMN"
     return shlex.quote(plain(",".join(f"{value}={name}" for value, name in columns.items())))
 
