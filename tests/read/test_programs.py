@@ -68,10 +68,16 @@ def test_fairseq():
         "tokens_per_second": 132700.0,
         "tokens_per_step": 59715.0,
     }
-    # That of the record behind a validation holds more than steps.
-    assert run.native_metrics["other_seconds"][10] is not None
-    assert any("steps 1100, 2100 includes an evaluation" in warning for warning in run.warnings)
     assert run.timing.clock == "host clock of fairseq's meters"
+
+
+def test_an_evaluation_of_fairseq_lies_in_the_next_record():
+    lines = made_logs.FAIRSEQ.splitlines(keepends=True)
+    valid = "2026-06-14 09:07:30 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 4.5\n"
+    lines[10] = valid + lines[10].replace("wps=132700", "wps=94000")
+    run = only("".join(lines))
+    assert run.steps == tuple(range(100, 3001, 100))
+    assert any("step 1100 includes an evaluation" in warning for warning in run.warnings)
 
 
 def test_mindformers():

@@ -9,6 +9,7 @@ row names (quirks.py).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -31,6 +32,9 @@ from tprimat.read.parsing.step_lines import (
 )
 from tprimat.read.parsing.text import Line, Stamp
 from tprimat.read.parsing.values import count, number, state, summary_values, whole
+
+LINE_FORMS = 256
+"""Outlines of lines whose labels are known at a time."""
 
 TORN = "?"
 """Stands for a torn number; what is glued to it is a part of it."""
@@ -206,12 +210,18 @@ class Labels(ProgramReader):
         super().__init__()
         self._pieces = Pieces()
         self._names = {meanings.normalized(label): name for label, name in self.names.items()}
+        self._fields_of = functools.lru_cache(LINE_FORMS)(self._fields)
+
+    @property
+    def steps_found(self) -> int:
+        """Steps found so far."""
+        return sum(training.step_count for training in self.sorter.trainings)
 
     def take(self, line: Line) -> bool:
         """Read a step; an evaluation is none."""
         is_taken = False
         for piece in self._pieces.of(line.text):
-            fields = self._fields(piece.outline)
+            fields = self._fields_of(piece.outline)
             step = self._step(fields, piece, line.number)
             if piece.outline.is_evaluation:
                 mark = Mark("evaluation", "ends", line.number)
