@@ -247,6 +247,16 @@ PADDLENLP = "".join(
 )
 """Time stamps of lines that a buffer held back; a record is of ten steps."""
 
+XTUNER = "".join(
+    f"[XTuner][RANK {rank}][2026-08-29 09:{step // 60 + 17:02}:{step % 60:02}][INFO] Step {step}/100"
+    f" data_time: 0.0578 lr: 0.000020 time: 0.98{step:02} text_tokens: 4008.0 total_loss:"
+    f" {1.5 + rank / 4:.3f} reduced_llm_loss: 1.6{step:02} max_memory: 15.90 GB reserved_memory:"
+    f" 17.87 GB grad_norm: 13.9{step:02} tgs: 4080.{step:02} e2e_tgs: 3900.{step:02}\n"
+    for step in STEPS
+    for rank in (3, 0)
+)
+"""Two ranks print each step, each with a loss of its own."""
+
 LOGS = {
     "llama_factory": LLAMA_FACTORY,
     "ms_swift": MS_SWIFT,
@@ -271,6 +281,7 @@ LOGS = {
     "mmengine, epochs": MMENGINE_EPOCHS,
     "nanotron": NANOTRON,
     "paddlenlp": PADDLENLP,
+    "xtuner": XTUNER,
     "wandb, history": WANDB_HISTORY,
     "wandb, chart": WANDB_CHART,
 }

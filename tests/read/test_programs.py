@@ -150,6 +150,19 @@ def test_paddlenlp():
     assert "tflops_per_gpu" not in run.native_metrics
 
 
+def test_xtuner():
+    run = only(made_logs.XTUNER)
+    assert (run.framework, run.steps) == ("xtuner", tuple(range(1, 31)))
+    assert run.step_times[:2] == (0.9801, 0.9802)
+    # That of all ranks, which is the same on each.
+    assert run.loss_values[:2] == (1.601, 1.602)
+    assert values(run, "tokens_per_second_per_gpu") == {"tokens_per_second_per_gpu": 4080.02}
+    assert run.memory_metrics.peak_memory_allocated_gb == pytest.approx(
+        15.9 * 2**30 / 1e9, abs=1e-3
+    )
+    assert run.training_config.max_steps == 100
+
+
 def test_torchtitans_rates_are_of_a_gpu_where_the_label_does_not_say_it():
     """It is a reader of its own, since its times follow from batch and length."""
     for label in ("tps", "wps"):
