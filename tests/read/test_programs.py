@@ -150,6 +150,34 @@ def test_paddlenlp():
     assert "tflops_per_gpu" not in run.native_metrics
 
 
+@pytest.mark.parametrize(
+    ("interval", "rate", "seconds"),
+    [
+        ("4.0", "2.5", 0.4),
+        # 9.7 steps are ten of 80.8 s.
+        ("808.1082", "0.012", 80.81082),
+        ("0.51", "1.0", 0.51),
+        ("0.5", "1.0", None),
+        ("1e300", "1e300", None),
+    ],
+)
+def test_the_steps_of_an_interval_follow_from_its_rate(interval, rate, seconds):
+    line = "loss: 7.9, global_step: {}, interval_runtime: {}, interval_steps_per_second: {}\n"
+    run = only("".join(line.format(step, interval, rate) for step in (10, 20)))
+    assert run.step_times == (pytest.approx(seconds), pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    ("epoch", "step", "planned"),
+    [("  2/  3", 45, 60), ("  1/  3", 25, 60), ("2", 45, None), ("2/x", 45, None)],
+)
+def test_steps_of_an_epoch_go_on_after_those_before(epoch, step, planned):
+    line = "{{ Epoch:[{}], step:[ {}/ 20], loss: 2.5, per_step_time: 900ms }}\n"
+    run = only(line.format(epoch, 5) + line.format(epoch, 25))
+    assert run.steps[-1] == step
+    assert run.training_config.max_steps == planned
+
+
 def test_xtuner():
     run = only(made_logs.XTUNER)
     assert (run.framework, run.steps) == ("xtuner", tuple(range(1, 31)))

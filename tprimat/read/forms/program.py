@@ -48,12 +48,8 @@ Printed = Mapping[str, Any]
 _NEVER = re.compile(r"(?!)")
 
 
-def _nothing(*_: Any) -> None:
-    """Do nothing: what a row has for a quirk that its program lacks."""
-
-
 class ProgramReader(StepReader):
-    """A parsed_log.Reader of the logs of a program. A row sets what its class has.
+    """A parsed_log.Reader of the logs of a program. A row sets the attributes of its class.
 
     Attributes:
         example: lines as the program prints them.
@@ -109,7 +105,7 @@ class ProgramReader(StepReader):
 
 
 def program(layout: type[ProgramReader], name: str, **row: Any) -> type[ProgramReader]:
-    """Return the reader of the logs of a program, whose row is what a layout's class may have."""
+    """Return the reader of a program's logs: a layout with the attributes that the row sets."""
     return type(name, (layout,), {"name": name, **row})
 
 
@@ -253,9 +249,9 @@ class Labels(ProgramReader):
         planned = count(piece.printed[counter.total])
         if self.begins_again and epoch and planned:
             step += planned * ((whole(piece.printed[epoch.place]) or 1) - 1)
-            planned = planned * int(piece.printed[epoch.total]) if epoch.total else None
-        state(self.stated, "max_steps", planned, piece.text, line)
-        return step
+            planned *= (count(piece.printed[epoch.total]) or 0) if epoch.total else 0
+        state(self.stated, "max_steps", count(planned), piece.text, line)
+        return whole(step)
 
     def _record(self, step: int, fields: Mapping[str, Field], piece: Piece, line: int) -> Record:
         record = self.new_record(step, line, {}, piece.stamp)
@@ -284,8 +280,8 @@ def _seconds(printed: Mapping[str, float]) -> float | None:
     rate = printed.get("steps_per_second", 0.0)
     interval = printed.get("interval_seconds", 0.0)
     tokens = printed.get("tokens_per_step", 0.0)
-    if steps := round(interval * rate):
-        return interval / steps
+    if 0.5 < interval * rate < math.inf:
+        return interval / round(interval * rate)
     if tokens:
         return tokens / (printed.get("tokens_per_second") or math.inf) or None
     return None
@@ -359,7 +355,5 @@ class Blocks(ProgramReader, BlockReader):
 
     def step_within(self, block: dict[str, str]) -> int | None:
         """Return the step of a block whose header is missing."""
-        before = number(block.get(self.counted))
-        if before is not None and 0 <= before < 2**53:
-            return int(before) + 1
-        return None
+        before = whole(block.get(self.counted))
+        return None if before is None else before + 1
