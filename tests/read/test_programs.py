@@ -178,6 +178,18 @@ def test_steps_of_an_epoch_go_on_after_those_before(epoch, step, planned):
     assert run.training_config.max_steps == planned
 
 
+@pytest.mark.parametrize(("steps", "is_read"), [(999, True), (1000, False)])
+def test_another_programs_log_on_the_same_page(steps, is_read):
+    """Its reader hears no more once the first one has found more steps than a page shows."""
+    line = "{{ step:[ {}/ 2000], loss: 2.5, per_step_time: 900ms, lr: 1e-05 }}\n"
+    first = "".join(line.format(step) for step in range(1, steps + 1))
+    # The reader looks at every 64th line.
+    gap = "\n" * 128
+    runs = runs_of(first + gap + made_logs.NANOTRON)
+    names = [run.framework for run in runs]
+    assert names == ["mindformers", "nanotron"][: 1 + is_read]
+
+
 def test_xtuner():
     run = only(made_logs.XTUNER)
     assert (run.framework, run.steps) == ("xtuner", tuple(range(1, 31)))

@@ -36,6 +36,9 @@ from tprimat.read.parsing.values import count, number, state, summary_values, wh
 LINE_FORMS = 256
 """Outlines of lines whose labels are known at a time."""
 
+MORE_THAN_A_PAGE = 1_000
+"""Steps that no page shows which quotes logs of several programs."""
+
 TORN = "?"
 """Stands for a torn number; what is glued to it is a part of it."""
 
@@ -210,8 +213,9 @@ class Labels(ProgramReader):
 
     @property
     def steps_found(self) -> int:
-        """Steps found so far."""
-        return sum(training.step_count for training in self.sorter.trainings)
+        """Steps found so far, once they are too many for a page with logs of several programs."""
+        steps = sum(training.step_count for training in self.sorter.trainings)
+        return steps if steps >= MORE_THAN_A_PAGE else 0
 
     def take(self, line: Line) -> bool:
         """Read a step; an evaluation is none."""
