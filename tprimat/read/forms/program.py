@@ -240,6 +240,9 @@ class Labels(ProgramReader):
             is_behind = self.begins_again and not field.label and field.total is not None
             if is_behind and meanings.EPOCH in fields:
                 kind = meanings.STEP
+            if kind == "tflops_per_gpu":
+                # 150.2T are TFLOP/s.
+                field = dataclasses.replace(field, factor="1")
             if kind and TORN not in field.label:
                 fields.setdefault(kind, field)
         return fields
@@ -260,9 +263,6 @@ class Labels(ProgramReader):
     def _record(self, step: int, fields: Mapping[str, Field], piece: Piece, line: int) -> Record:
         record = self.new_record(step, line, {}, piece.stamp)
         for kind, field in fields.items():
-            if kind == "tflops_per_gpu":
-                # 150.2T are TFLOP/s.
-                field = dataclasses.replace(field, factor="1")
             value = value_of(field, piece.printed)
             if kind in STATED:
                 state(self.stated, kind, whole(value), piece.text, line)
