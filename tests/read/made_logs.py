@@ -198,14 +198,12 @@ MS_SWIFT_EXACT = _lines(
 FAIRSEQ = "".join(
     f"2026-06-14 09:{45 * step // 60:02}:{45 * step % 60:02} | INFO | train_inner | epoch 001: "
     f" {100 * step:5} / 9000 loss=3.{step:03}, nll_loss=1.{step:03}, ppl=2.11,"
-    f" wps={94000 if step in (11, 21) else 132700}.0, ups=2.22, wpb=59715.0, bsz=2156.2,"
+    f" wps=132700.0, ups=2.22, wpb=59715.0, bsz=2156.2,"
     f" num_updates={100 * step}, lr=8.17e-05, gnorm=0.6{step:02}, clip=0, loss_scale=32768,"
     f" train_wall={45 * step}, wall={45 * step + 9}\n"
-    + ("" if step % 10 else f"2026-06-14 09:{45 * step // 60:02}:{45 * step % 60:02} | INFO | valid"
-       f" | epoch 001 | valid on 'valid' subset | loss 4.5 | ppl 22.6 | num_updates {100 * step}\n")
     for step in STEPS
-)  # fmt: skip
-"""Words per update over words/s are 0.45 s; a validation lies in the next record."""
+)
+"""Words per update over words/s are 0.45 s."""
 
 MINDFORMERS = "".join(
     f"2026-02-03 10:04:{step:02},000 - [mindformers/core/callback/callback.py:529] - INFO - {{"
@@ -249,6 +247,16 @@ PADDLENLP = "".join(
 )
 """Time stamps of lines that a buffer held back; a record is of ten steps."""
 
+XTUNER = "".join(
+    f"[XTuner][RANK {rank}][2026-08-29 09:{step // 60 + 17:02}:{step % 60:02}][INFO] Step {step}/100"
+    f" data_time: 0.0578 lr: 0.000020 time: 0.98{step:02} text_tokens: 4008.0 total_loss:"
+    f" {1.5 + rank / 4:.3f} reduced_llm_loss: 1.6{step:02} max_memory: 15.90 GB reserved_memory:"
+    f" 17.87 GB grad_norm: 13.9{step:02} tgs: 4080.{step:02} e2e_tgs: 3900.{step:02}\n"
+    for step in STEPS
+    for rank in (3, 0)
+)
+"""Two ranks print each step, each with a loss of its own."""
+
 LOGS = {
     "llama_factory": LLAMA_FACTORY,
     "ms_swift": MS_SWIFT,
@@ -273,6 +281,7 @@ LOGS = {
     "mmengine, epochs": MMENGINE_EPOCHS,
     "nanotron": NANOTRON,
     "paddlenlp": PADDLENLP,
+    "xtuner": XTUNER,
     "wandb, history": WANDB_HISTORY,
     "wandb, chart": WANDB_CHART,
 }

@@ -68,10 +68,16 @@ def test_fairseq():
         "tokens_per_second": 132700.0,
         "tokens_per_step": 59715.0,
     }
-    # That of the record behind a validation holds more than steps.
-    assert run.native_metrics["other_seconds"][10] is not None
-    assert any("steps 1100, 2100 includes an evaluation" in warning for warning in run.warnings)
     assert run.timing.clock == "host clock of fairseq's meters"
+
+
+def test_an_evaluation_of_fairseq_lies_in_the_next_record():
+    lines = made_logs.FAIRSEQ.splitlines(keepends=True)
+    valid = "2026-06-14 09:07:30 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 4.5\n"
+    lines[10] = valid + lines[10].replace("wps=132700", "wps=94000")
+    run = only("".join(lines))
+    assert run.steps == tuple(range(100, 3001, 100))
+    assert any("step 1100 includes an evaluation" in warning for warning in run.warnings)
 
 
 def test_mindformers():
@@ -142,6 +148,59 @@ def test_paddlenlp():
         "tokens_per_second_per_gpu": 10209.402,
     }
     assert "tflops_per_gpu" not in run.native_metrics
+
+
+@pytest.mark.parametrize(
+    ("interval", "rate", "seconds"),
+    [
+        ("4.0", "2.5", 0.4),
+        # 9.7 steps are ten of 80.8 s.
+        ("808.1082", "0.012", 80.81082),
+        ("0.51", "1.0", 0.51),
+        ("0.5", "1.0", None),
+        ("1e300", "1e300", None),
+    ],
+)
+def test_the_steps_of_an_interval_follow_from_its_rate(interval, rate, seconds):
+    line = "loss: 7.9, global_step: {}, interval_runtime: {}, interval_steps_per_second: {}\n"
+    run = only("".join(line.format(step, interval, rate) for step in (10, 20)))
+    assert run.step_times == (pytest.approx(seconds), pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    ("epoch", "step", "planned"),
+    [("  2/  3", 45, 60), ("  1/  3", 25, 60), ("2", 45, None), ("2/x", 45, None)],
+)
+def test_steps_of_an_epoch_go_on_after_those_before(epoch, step, planned):
+    line = "{{ Epoch:[{}], step:[ {}/ 20], loss: 2.5, per_step_time: 900ms }}\n"
+    run = only(line.format(epoch, 5) + line.format(epoch, 25))
+    assert run.steps[-1] == step
+    assert run.training_config.max_steps == planned
+
+
+@pytest.mark.parametrize(("steps", "is_read"), [(999, True), (1000, False)])
+def test_another_programs_log_on_the_same_page(steps, is_read):
+    """Its reader hears no more once the first one has found more steps than a page shows."""
+    line = "{{ step:[ {}/ 2000], loss: 2.5, per_step_time: 900ms, lr: 1e-05 }}\n"
+    first = "".join(line.format(step) for step in range(1, steps + 1))
+    # The reader looks at every 64th line.
+    gap = "\n" * 128
+    runs = runs_of(first + gap + made_logs.NANOTRON)
+    names = [run.framework for run in runs]
+    assert names == ["mindformers", "nanotron"][: 1 + is_read]
+
+
+def test_xtuner():
+    run = only(made_logs.XTUNER)
+    assert (run.framework, run.steps) == ("xtuner", tuple(range(1, 31)))
+    assert run.step_times[:2] == (0.9801, 0.9802)
+    # That of all ranks, which is the same on each.
+    assert run.loss_values[:2] == (1.601, 1.602)
+    assert values(run, "tokens_per_second_per_gpu") == {"tokens_per_second_per_gpu": 4080.02}
+    assert run.memory_metrics.peak_memory_allocated_gb == pytest.approx(
+        15.9 * 2**30 / 1e9, abs=1e-3
+    )
+    assert run.training_config.max_steps == 100
 
 
 def test_torchtitans_rates_are_of_a_gpu_where_the_label_does_not_say_it():

@@ -160,6 +160,7 @@ NOT_CONTINUED = {
     "mmengine",
     "mmengine, epochs",
     "nanotron",
+    "xtuner",
 }
 """Synthetic logs whose step lines can't be continued, or that are read as a whole."""
 

@@ -9,6 +9,7 @@ row names (quirks.py).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -32,6 +33,12 @@ from tprimat.read.parsing.step_lines import (
 from tprimat.read.parsing.text import Line, Stamp
 from tprimat.read.parsing.values import count, number, state, summary_values, whole
 
+LINE_FORMS = 256
+"""Outlines of lines whose labels are known at a time."""
+
+MORE_THAN_A_PAGE = 1_000
+"""Steps that no page shows which quotes logs of several programs."""
+
 TORN = "?"
 """Stands for a torn number; what is glued to it is a part of it."""
 
@@ -44,12 +51,8 @@ Printed = Mapping[str, Any]
 _NEVER = re.compile(r"(?!)")
 
 
-def _nothing(*_: Any) -> None:
-    """Do nothing: what a row has for a quirk that its program lacks."""
-
-
 class ProgramReader(StepReader):
-    """A parsed_log.Reader of the logs of a program. A row sets what its class has.
+    """A parsed_log.Reader of the logs of a program. A row sets the attributes of its class.
 
     Attributes:
         example: lines as the program prints them.
@@ -105,7 +108,7 @@ class ProgramReader(StepReader):
 
 
 def program(layout: type[ProgramReader], name: str, **row: Any) -> type[ProgramReader]:
-    """Return the reader of the logs of a program, whose row is what a layout's class may have."""
+    """Return the reader of a program's logs: a layout with the attributes that the row sets."""
     return type(name, (layout,), {"name": name, **row})
 
 
@@ -206,12 +209,19 @@ class Labels(ProgramReader):
         super().__init__()
         self._pieces = Pieces()
         self._names = {meanings.normalized(label): name for label, name in self.names.items()}
+        self._fields_of = functools.lru_cache(LINE_FORMS)(self._fields)
+
+    @property
+    def steps_found(self) -> int:
+        """Steps found so far, once they are too many for a page with logs of several programs."""
+        steps = sum(training.step_count for training in self.sorter.trainings)
+        return steps if steps >= MORE_THAN_A_PAGE else 0
 
     def take(self, line: Line) -> bool:
         """Read a step; an evaluation is none."""
         is_taken = False
         for piece in self._pieces.of(line.text):
-            fields = self._fields(piece.outline)
+            fields = self._fields_of(piece.outline)
             step = self._step(fields, piece, line.number)
             if piece.outline.is_evaluation:
                 mark = Mark("evaluation", "ends", line.number)
@@ -230,6 +240,9 @@ class Labels(ProgramReader):
             is_behind = self.begins_again and not field.label and field.total is not None
             if is_behind and meanings.EPOCH in fields:
                 kind = meanings.STEP
+            if kind == "tflops_per_gpu":
+                # 150.2T are TFLOP/s.
+                field = dataclasses.replace(field, factor="1")
             if kind and TORN not in field.label:
                 fields.setdefault(kind, field)
         return fields
@@ -243,16 +256,13 @@ class Labels(ProgramReader):
         planned = count(piece.printed[counter.total])
         if self.begins_again and epoch and planned:
             step += planned * ((whole(piece.printed[epoch.place]) or 1) - 1)
-            planned = planned * int(piece.printed[epoch.total]) if epoch.total else None
-        state(self.stated, "max_steps", planned, piece.text, line)
-        return step
+            planned *= (count(piece.printed[epoch.total]) or 0) if epoch.total else 0
+        state(self.stated, "max_steps", count(planned), piece.text, line)
+        return whole(step)
 
     def _record(self, step: int, fields: Mapping[str, Field], piece: Piece, line: int) -> Record:
         record = self.new_record(step, line, {}, piece.stamp)
         for kind, field in fields.items():
-            if kind == "tflops_per_gpu":
-                # 150.2T are TFLOP/s.
-                field = dataclasses.replace(field, factor="1")
             value = value_of(field, piece.printed)
             if kind in STATED:
                 state(self.stated, kind, whole(value), piece.text, line)
@@ -274,8 +284,8 @@ def _seconds(printed: Mapping[str, float]) -> float | None:
     rate = printed.get("steps_per_second", 0.0)
     interval = printed.get("interval_seconds", 0.0)
     tokens = printed.get("tokens_per_step", 0.0)
-    if steps := round(interval * rate):
-        return interval / steps
+    if 0.5 < interval * rate < math.inf:
+        return interval / round(interval * rate)
     if tokens:
         return tokens / (printed.get("tokens_per_second") or math.inf) or None
     return None
@@ -349,7 +359,5 @@ class Blocks(ProgramReader, BlockReader):
 
     def step_within(self, block: dict[str, str]) -> int | None:
         """Return the step of a block whose header is missing."""
-        before = number(block.get(self.counted))
-        if before is not None and 0 <= before < 2**53:
-            return int(before) + 1
-        return None
+        before = whole(block.get(self.counted))
+        return None if before is None else before + 1

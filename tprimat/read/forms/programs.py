@@ -450,5 +450,28 @@ PROGRAMS = (
         completes=quirks.verl_completes,
         finishes=quirks.verl_finishes,
     ),
+    # Each rank prints its own tokens, rate and loss; reduced_llm_loss is that of all. Its GB are GiB.
+    # Source: _log_step() in xtuner/v1/train/trainer.py of InternLM/xtuner.
+    program(
+        Labels,
+        "xtuner",
+        example="""
+            [XTuner][RANK 0][2025-09-08 03:04:13][INFO] Step 2/13 data_time: 0.0065 lr: 0.000060
+            time: 0.0515 text_tokens: 3964.0 total_loss: 10.779, reduced_llm_loss: 10.779
+            max_memory: 7.06 GB reserved_memory: 8.79 GB grad_norm: 9.420 tgs: 76934.8 e2e_tgs: 11936.3
+            """,
+        signs=(" e2e_tgs: ",),
+        timing=timer(
+            clock="host clock of XTuner's trainer",
+            covers="a step of one rank, without its data",
+            over_ranks="the rank that prints first",
+        ),
+        names={
+            "text_tokens": "tokens_per_step_per_gpu",
+            "total_loss": "",
+            "e2e_tgs": "",
+            "max_memory": "memory_max_allocated_gib",
+        },
+    ),
 )
 """In the order of their names."""
