@@ -122,8 +122,8 @@ _FIELDS = {
 }
 """Fields, by the kind of value that a heading means."""
 
-_VAGUE = re.compile(r"tps|wps|.*,.*")
-"""Headings that don't say whose rate it is, or name several."""
+_VAGUE = ("tps", "wps")
+"""Headings that don't say whose rate it is."""
 
 _ASIDE = re.compile(r"\b(?:avg|average|mean|model|throughput|training|measured)\b")
 _REST = re.compile(r"[ /%]*(?:(?:per|gpu|device|m?s|sec|seconds|percent)\b[ /%]*)*")
@@ -217,7 +217,8 @@ def _field(heading: str) -> str | None:
     meaning = meanings.meaning_of(plain)
     if (
         meaning is None
-        or _VAGUE.fullmatch(plain)
+        or plain in _VAGUE
+        or "," in plain
         or not _REST.fullmatch(meaning.words.sub("", plain, count=1))
     ):
         return None

@@ -18,7 +18,7 @@ from typing import Any
 from tprimat.catalog import meanings
 from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, value_of
 from tprimat.read.forms.mining import FEWEST
-from tprimat.read.forms.reader import NOT_RECORDED, STATED
+from tprimat.read.forms.reader import NOT_RECORDED, STATED, GpuCount
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.records import Record
@@ -209,6 +209,7 @@ class Labels(ProgramReader):
         super().__init__()
         self._pieces = Pieces()
         self._names = {meanings.normalized(label): name for label, name in self.names.items()}
+        self._gpus = GpuCount()
         self._fields_of = functools.lru_cache(LINE_FORMS)(self._fields)
 
     @property
@@ -227,6 +228,7 @@ class Labels(ProgramReader):
                 mark = Mark("evaluation", "ends", line.number)
                 self.sorter.pending.events.marks.append(mark)
             elif step is not None:
+                self._gpus.add(piece.printed, fields)
                 self.sorter.take(self._record(step, fields, piece, line.number))
                 is_taken = True
         return is_taken
@@ -271,6 +273,11 @@ class Labels(ProgramReader):
         if record.seconds is None:
             record.put("seconds", _seconds(record.native))
         return record
+
+    def done(self, run: RunBuilder) -> None:
+        """State the GPUs that follow from rates."""
+        self._gpus.state_in(run.stated, run.training.ordered()[0].line)
+        super().done(run)
 
     def finish(self) -> list[ParsedLog]:
         """Return the runs, in the order of the log; a line by itself is a quote."""

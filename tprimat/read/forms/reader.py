@@ -27,7 +27,7 @@ from tprimat.read.parsing.records import Record, set_windows
 from tprimat.read.parsing.run_builder import RunBuilder
 from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import NO_YEAR, Line, Stamp
-from tprimat.read.parsing.values import state, whole, whole_ratio
+from tprimat.read.parsing.values import LoggedValues, state, whole, whole_ratio
 from tprimat.results.account import Timing
 
 FEWEST_UNASKED = 3
@@ -111,6 +111,30 @@ def _time_label(form: Form, found: Timed) -> str | None:
     return f"“{label}”" if label else without
 
 
+class GpuCount:
+    """The number of GPUs that follows from the tokens/s of all and of one, as they are printed:
+    222.4K / 55.6K are 4.
+    """
+
+    def __init__(self) -> None:
+        self._ratios = collections.Counter[int | None]()
+
+    def add(self, printed: Sequence[str], fields: Mapping[str, Field]) -> None:
+        """Take the numbers of a line, and which of them are which kinds of values."""
+        every, one = fields.get("tokens_per_second"), fields.get("tokens_per_second_per_gpu")
+        if every is not None and one is not None and self._ratios.total() < MOST_RATIOS:
+            factor = float(every.factor) / float(one.factor)
+            ratio = whole_ratio((printed[every.place],), (printed[one.place],), factor)
+            self._ratios[ratio] += 1
+
+    def state_in(self, stated: LoggedValues, line: int) -> None:
+        """Add the number that nearly all lines give to what a source states."""
+        for gpus, times in self._ratios.most_common(1):
+            if times >= AGREEING * self._ratios.total():
+                quote = "tokens/s of all / tokens/s of one GPU"
+                state(stated, "num_gpus", gpus, quote, line, 0)
+
+
 def _name_of(kind: str) -> str:
     """Return the name of a value in a record: a time's meaning is known when all records are."""
     return PRINTED if kind == meanings.TIME else kind
@@ -152,7 +176,7 @@ class FormReader(StepReader):
         self._is_of_step = False
         self._recent: collections.deque[int] = collections.deque(maxlen=LAGGING)
         self._plans: dict[Outline, list[tuple[str, Field]]] = {}
-        self._gpus = collections.Counter[int | None]()
+        self._gpus = GpuCount()
         self._settings: dict[str, set[float]] = {}
 
     def feed(self, line: Line) -> bool:
@@ -203,7 +227,7 @@ class FormReader(StepReader):
     def _read_piece(self, piece: Piece, line: int) -> bool:
         counter = piece.outline.field(self.form.counter)
         values = self._values(piece)
-        self._count_gpus(piece)
+        self._gpus.add(piece.printed, piece.outline.kinds)
         if counter is None and not values:
             return False
         if self.form.counter and counter is None:
@@ -351,18 +375,6 @@ class FormReader(StepReader):
                 self._is_of_step = meanings.is_of_step(field.label, field.unit)
         return values
 
-    def _count_gpus(self, piece: Piece) -> None:
-        """Count the GPUs that follow from the tokens/s of all and of one, as they are printed:
-        222.4K / 55.6K are 4.
-        """
-        kinds = piece.outline.kinds
-        every, one = kinds.get("tokens_per_second"), kinds.get("tokens_per_second_per_gpu")
-        if every is not None and one is not None and self._gpus.total() < MOST_RATIOS:
-            printed = piece.printed
-            factor = float(every.factor) / float(one.factor)
-            ratio = whole_ratio((printed[every.place],), (printed[one.place],), factor)
-            self._gpus[ratio] += 1
-
     def _put(self, values: Mapping[str, float], *, replaces: bool = True) -> None:
         """Add values to the open record."""
         assert self._open is not None
@@ -467,10 +479,7 @@ class FormReader(StepReader):
     def _state_sizes(self, run: RunBuilder) -> None:
         """State what all lines print alike, and the GPUs that follow from their rates."""
         line, text = self.form.example
-        for gpus, times in self._gpus.most_common(1):
-            if gpus and times >= AGREEING * self._gpus.total():
-                quote = "tokens/s of all / tokens/s of one GPU"
-                state(run.stated, "num_gpus", gpus, quote, line)
+        self._gpus.state_in(run.stated, line)
         for name, values in self._settings.items():
             if len(values) == 1 and (size := whole(next(iter(values)))):
                 state(run.stated, name, size, text, line)

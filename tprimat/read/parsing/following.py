@@ -36,9 +36,6 @@ _RULES = (
 )
 """The first rule that fits counts, and later ones use what it gives."""
 
-_RATIO = _RULES[0]
-"""Whatever tokens a source counts, it counts the same of one GPU and of all."""
-
 _WORDS = {BATCH: "global batch size", LENGTH: "sequence length", GPUS: "number of GPUs"}
 
 LOOKED_AT = 50
@@ -71,7 +68,7 @@ def sizes_that_follow(
         if value := getattr(sizes, name):
             known[name] = value
     columns = {TIME: series[TIME]}
-    for name in (ONE, EVERY, SAMPLES):
+    for name in (*((ONE, EVERY) if rate == ONE else ()), SAMPLES):
         column = series["native_metrics"].get(name)
         if isinstance(column, tuple):
             columns[name] = column
@@ -80,12 +77,6 @@ def sizes_that_follow(
     notes = []
     for rule in _RULES:
         if rule.size in known or rule.size not in unexplained:
-            continue
-        if (
-            rate != ONE
-            and rule is not _RATIO
-            and not {ONE, EVERY}.isdisjoint(rule.above + rule.below)
-        ):
             continue
         if value := _value(rule, columns, known):
             known[rule.size] = found[rule.size] = value
