@@ -79,6 +79,7 @@ def values(state: State) -> JsonObject:
     """Return the known values of a training, for a program; shares of one, times in s."""
     ratio = state.pair and state.pair.ratio
     steady = state.summary.steady
+    codes = [note.code for note in assumed(state.run.notes)]
     return {
         "step": state.step,
         "max_steps": state.max_steps,
@@ -95,7 +96,7 @@ def values(state: State) -> JsonObject:
         "within_run_interval": state.half_width,
         "time_left_seconds": state.time_left_s,
         "ratio_to_baseline": ratio and ratio.value,
-        "assumed": [note.code for note in assumed(state.run.notes)],
+        "assumed": codes,
         "status": state.run.status,
         "ending": how_ended(state.run).kind,
     }

@@ -78,6 +78,9 @@ DELIMITER = re.compile(r"[|,;{}\[\]]|\t| [-–] |\s\s|=>|\s/\s|(?<=\w):(?=\s)|\s
 _TRAILING = " \t:=([{'\"`~@→>"
 _RELATED = re.compile(r"\s*(?:/|of|out of)\s*")
 _AGAIN = re.compile(r"[\w%/]{0,12}\s?\(\s*")
+_CLOCK = re.compile(r"\d:\d\d:\d")
+"""A part of each time stamp."""
+
 _LETTER = re.compile(r"[^\W\d_]")
 _WORD = re.compile(r"[A-Za-z]\w+")
 
@@ -213,8 +216,7 @@ class Pieces:
             text = text[bar.end() :]
         stamp = None
         if text.count(":") > 1 and (match := _STAMP.search(text)):
-            stamp = stamp_of(text, match)
-            text = _STAMP.sub("\t", text)
+            text, stamp = without_stamps(text, match)
         yield from self._piece(text, stamp)
 
     def _piece(self, text: str, stamp: Stamp | None, *, is_bar: bool = False) -> Iterator[Piece]:
@@ -292,16 +294,21 @@ def _as_line(bar: re.Match[str]) -> str:
     return " | ".join(filter(None, (*parts, bar["rate"], bar["more"])))
 
 
-def stamp_of(text: str, first: re.Match[str]) -> Stamp | None:
-    """Return the finest time stamp of a line, given the match of the first one; None without a
-    valid one.
+def without_stamps(text: str, first: re.Match[str]) -> tuple[str, Stamp | None]:
+    """Return a line with a tab for each time stamp, and the finest of them, given the match of the
+    first one; None without a valid one.
     """
+    matches = [first]
+    if _CLOCK.search(text, first.end()):
+        matches += _STAMP.finditer(text, first.end())
     found = []
-    for match in (first, *_STAMP.finditer(text, first.end())):
+    for match in matches:
         # One with an offset from UTC is known by its own expression alone.
         if (stamp := first_stamp(match[0]) or _as_stamp(match)) is not None:
             found.append(stamp)
-    return min(found, key=lambda stamp: stamp.resolution, default=None)
+    for match in reversed(matches):
+        text = f"{text[: match.start()]}\t{text[match.end() :]}"
+    return text, min(found, key=lambda stamp: stamp.resolution, default=None)
 
 
 def _as_stamp(match: re.Match[str]) -> Stamp | None:

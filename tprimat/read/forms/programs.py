@@ -82,7 +82,14 @@ PROGRAMS = (
             clock="host clock of fairseq's meters",
             covers="all between two log entries, a mean over the updates since the last one",
         ),
-        names={"wpb": "tokens_per_step", "bsz": "", "train_wall": "", "wall": ""},
+        names={
+            "loss": "loss_bits",
+            "nll_loss": "nll_loss_bits",
+            "wpb": "tokens_per_step",
+            "bsz": "",
+            "train_wall": "",
+            "wall": "",
+        },
     ),
     # Its iterations are micro-batches; “(step)” marks those that end an optimizer step, whose loss
     # is the mean of theirs.
