@@ -5,8 +5,8 @@
 
 FOLDER/truth.tsv has a row for each text in FOLDER, with at least the columns file, trainings,
 last_step, step_time_s, tolerance and last_loss. For several trainings a cell has several values,
-with " / " between them; what follows a number in a cell explains it. An empty step time is one that
-the text doesn't tell.
+with " / " between them; what follows a number in a cell explains it, and `100 (global 1000)` is
+step 1000 as well. An empty step time is one that the text doesn't tell.
 
 A text is read, asked or refused; what is read or would be read is right, partly right (a value is
 missing, a loss or a step differs by one) or wrong (a step time beyond its tolerance, another last
@@ -76,7 +76,8 @@ def judged(logs: list[ParsedLog], truth: dict[str, str]) -> tuple[str, list[str]
     wrong, missing = [], []
     for number, log in enumerate(logs[:trainings]):
         run = log.run()
-        expected = {name: _at(_numbers(truth[name]), number) for name in truth if name in _COLUMNS}
+        expected = {name: _at(_numbers(truth[name]), number) for name in _COLUMNS}
+        expected["global_step"] = _at(_global_steps(truth["last_step"]), number)
         for problem, is_wrong in _problems(run, expected):
             (wrong if is_wrong else missing).append(problem)
     if len(logs) != trainings:
@@ -106,7 +107,7 @@ def _problems(run: Run, truth: dict[str, float | None]) -> list[tuple[str, bool]
         problems.append(("no time", False))
     shift = 1 if run.native_metrics.get("printed_step") else 0
     last = run.steps[-1] - shift if run.steps else 0
-    if truth["last_step"] is not None and last != truth["last_step"]:
+    if truth["last_step"] is not None and last not in (truth["last_step"], truth["global_step"]):
         is_wrong = abs(last - truth["last_step"]) > 1
         problems.append((f"step {last} for {truth['last_step']:.0f}", is_wrong))
     losses = [loss for loss in run.loss_values if loss is not None]
@@ -125,6 +126,15 @@ def _numbers(cell: str) -> list[float | None]:
     for value in cell.split(" / "):
         match = _NUMBER.search(value.partition("(")[0])
         found.append(float(match[0].replace(",", "")) if match else None)
+    return found
+
+
+def _global_steps(cell: str) -> list[float | None]:
+    """Return the steps of all epochs that a cell has beside those of the last one."""
+    found: list[float | None] = []
+    for value in cell.split(" / "):
+        match = re.search(r"global (\d[\d,]*)", value)
+        found.append(float(match[1].replace(",", "")) if match else None)
     return found
 
 
