@@ -422,6 +422,9 @@ def _field(
         kind = meanings.IGNORED if label else meanings.TIME
     elif kind == meanings.AVERAGED:
         kind = meanings.kind_of_mean(label)
+    if factor == "1" and kind in meanings.RATES:
+        # Mtok/s and mtps count in millions.
+        factor = meanings.multiplier_in(label)
     return Field(place, label, kind, unit or meanings.unit_in(label), factor)
 
 
