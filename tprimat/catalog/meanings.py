@@ -96,6 +96,12 @@ MEANINGS = _rows(
         r"\b(?:t ?flops?|tflop/s|teraflops|tflops)\b",
         "common",
     ),
+    # Tokens by the time of a part of a step alone.
+    (
+        IGNORED,
+        rf"\b(?:rollout|generation|gen|decode|prefill|actor|critic|ref)\b.*\b{_TOKENS}{_PER}{_SECOND}\b",
+        "common",
+    ),
     (
         "tokens_per_second_per_gpu",
         rf"\b{_TOKENS}{_PER}{_SECOND}\b.{{0,40}}{_DEVICE}\b|\b{_TOKENS}{_PER}{_DEVICE}{_PER}{_SECOND}\b"
