@@ -91,6 +91,7 @@ MEANINGS = _rows(
     ),
     ("mfu_percent", r"\b(?:mfu|model flops utili[sz]ation)\b", "common"),
     (IGNORED, r"\b(?:hfu|hardware (?:tflops|flops)|flops estimated)\b", "common"),
+    (IGNORED, r"\b(?:total|aggregate|global|cluster|overall|sum)\b.*flop", "common"),
     (
         "tflops_per_gpu",
         r"\b(?:t ?flops?|tflop/s|teraflops|tflops)\b",
@@ -121,6 +122,12 @@ MEANINGS = _rows(
     ),
     ("samples_per_second", rf"\b{_SAMPLES}{_PER}{_SECOND}\b|\bsps\b", "common"),
     (STEP_RATE, rf"\b{_STEP_WORD}{_PER}{_SECOND}\b|\bups\b", "common"),
+    (
+        IGNORED,
+        r"\b(?:p\d{1,2}|max|maximum|min|minimum|best|worst|slowest|fastest|std|stddev|jitter)\b"
+        r".*\b(?:time|latency|duration)\b",
+        "common",
+    ),
     # Parts of a step come before the step's own time, whose words they share.
     (
         IGNORED,
@@ -304,6 +311,10 @@ def normalized(label: str) -> str:
     return _APART.sub(" ", _CAMEL.sub(" ", label)).strip().lower()
 
 
+PERCENT = Unit("", re.compile("%"))
+"""The sign of a share in percent."""
+
+
 @functools.lru_cache(maxsize=4096)
 def unit_of(behind: str) -> tuple[Unit | None, str, int]:
     """Return the unit that the text behind a number begins with, the factor of a K, M, G, B or T
@@ -367,6 +378,25 @@ def is_of_evaluation(text: str, whole: str = "") -> bool:
     whole line that it begins, that it is of a training.
     """
     return _EVALUATES.search(text) is not None and not says_training(whole or text)
+
+
+_PLAIN_TIME = re.compile(
+    r"\b(?:time|timing|took|taken|takes|duration|latency|delta|dt|elapsed|costs?|used?|usage|spent|run|wall"
+    r"|e\de|total|full|whole|overall|secs?|seconds?|this|last|current|cur|per|the|log|perf|timers?|train"
+    r"|training)\b|[^a-z0-9]+"
+)
+
+
+SHORTEST_PART = 2
+"""Letters of a word up to which it names no part of a step."""
+
+
+def is_qualified(label: str, unit: Unit | None) -> bool:
+    """Return whether a time's label has a word that may name a part of a step, or another thing than
+    a step: `stall time`.
+    """
+    others = _PLAIN_TIME.sub(" ", normalized(label)).split()
+    return not is_of_step(label, unit) and any(len(word) > SHORTEST_PART for word in others)
 
 
 _MEAN = re.compile(r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving)\b")

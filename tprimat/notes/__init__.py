@@ -117,6 +117,7 @@ ASSUMED = frozenset(
         "form-order-assumed",
         "form-printed-is-part",
         "form-stamps-vary",
+        "form-time-assumed",
         "form-training-assumed",
         "form-unit-assumed",
         "form-window-assumed",

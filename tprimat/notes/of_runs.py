@@ -81,6 +81,7 @@ ROWS = {
             "form-elapsed-assumed": "assumed: {label} is the time since the start, in seconds",
             "form-order-assumed": "assumed: each line is the next step (no number counts them)",
             "form-counter-assumed": "assumed: {label} counts the steps (no label says so)",
+            "form-time-assumed": "assumed: {label} is the time of a step (no label says so)",
             "form-epoch-assumed": (
                 "assumed: an epoch has as many steps as are printed (no total says how many)"
             ),

@@ -47,7 +47,7 @@ _STAMP = re.compile(
         |(?P<packed>\d{8})[\ -]
         |(?P<alone>(?<=^)|(?<=^\[)|(?<=^\())
     )(?P<hour>\d\d?):(?P<minute>\d\d):(?P<seconds>\d\d)(?:[.,](?P<fraction>\d{1,9}))?
-    (?:Z\b|\ ?[+-]\d\d:?\d\d)?(?:\ [AP]M\b)?(?![\d:])""",
+    (?:Z\b|\ ?[+-]\d\d:?\d\d)?(?:\ ?[AP]M\b)?(?![\d:])""",
     re.VERBOSE | re.IGNORECASE,
 )
 """A time stamp: ISO, US, absl's I0130, 20260130 12:00:00, without a year, or a time at the start of
@@ -68,6 +68,14 @@ _OTHER_WORK = re.compile(
 )
 """Words of a progress bar that isn't one of training steps."""
 
+_OF_ANY_UNIT = (
+    meanings.IGNORED,
+    meanings.AVERAGED,
+    meanings.TIME,
+    meanings.INTERVAL,
+    meanings.ELAPSED,
+)
+_SAYS_OF_WHAT = re.compile(r"\s+[A-Za-z]")
 _GENERATION = re.compile(r"\W*(?:rollout|generation)[/_ ]", re.IGNORECASE)
 _OF_STEPS = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 _QUOTE = re.compile(r"^\s*(?:>\s?)+|^\s*#\s(?=\W*\d|.*\d)")
@@ -372,13 +380,27 @@ def outline_of(outline: str) -> Outline:
     for place, (gap, behind) in enumerate(itertools.pairwise(gaps)):
         ahead = gap[used:]
         unit, factor, used = meanings.unit_of(behind)
+        if unit and place < len(gaps) - 2 and _labels_next(ahead, behind, unit, behind[used:]):
+            unit, factor, used = None, "1", 0
         before = fields[-1] if fields else None
         if before and before.place == place - 1 and _RELATED.fullmatch(ahead):
             fields[-1] = dataclasses.replace(
                 before, total=place, kind=_kind_of_count(before, behind)
             )
             continue
-        field = _field(place, ahead, behind, unit, factor, is_last=place == len(gaps) - 2)
+        is_last = place == len(gaps) - 2
+        field = _field(place, ahead, behind[used:], unit, factor, is_last=is_last)
+        if (
+            before
+            and before.unit
+            and before.unit.is_long
+            and unit
+            and unit.is_time
+            and not ahead.strip()
+        ):
+            # 1 m 7 s is one time.
+            fields[-1] = dataclasses.replace(before, kind=meanings.IGNORED)
+            field = dataclasses.replace(field, kind=meanings.IGNORED)
         if field.kind == meanings.TIME and meanings.counts_steps(behind):
             # Time (100 iters): 2.3 s
             field = dataclasses.replace(field, kind=meanings.IGNORED)
@@ -397,6 +419,31 @@ def outline_of(outline: str) -> Outline:
     words = sum(len(_WORD.findall(gap)) for gap in gaps)
     is_evaluation = meanings.is_of_evaluation(gaps[0], outline)
     return Outline(tuple(fields), words, is_evaluation)
+
+
+def _labels_next(ahead: str, behind: str, unit: Unit, rest: str) -> bool:
+    """Return whether the unit behind a number is the label of the next one: the `tokens` of `loss 3.9
+    tokens 1000`, and that of `loss 3.9 tokens=1000`.
+    """
+    if not behind[:1].isspace() or rest.strip(" '\"") not in ("", "=", ":"):
+        return False
+    meaning = meanings.meaning_of(label_of(ahead))
+    if rest.strip():
+        return True
+    if meaning is None or (unit.is_time and meaning.kind in _OF_ANY_UNIT):
+        return False
+    is_same = meaning.kind.startswith(unit.kind) if unit.kind else False
+    return not is_same and not {meaning.kind, unit.kind} <= {meanings.TIME, meanings.STEP_RATE}
+
+
+def _kind_of_time(what: str) -> str:
+    """Return the kind of a time behind whose unit may stand what it is of: 0.1 s data, 99 s left."""
+    if not what:
+        return meanings.TIME
+    meaning = meanings.meaning_of(f"{what} time")
+    if meaning is None or meanings.is_qualified(f"{what} time", None):
+        return meanings.IGNORED
+    return meaning.kind
 
 
 def _says_generation(fields: Sequence[Field]) -> bool:
@@ -439,9 +486,15 @@ def _field(
         kind = meanings.IGNORED
     elif unit is not None and unit.is_time and kind is None:
         # A time with an unknown label is one of a part: 490 ms of `Forward 490 ms`.
-        kind = meanings.IGNORED if label else meanings.TIME
+        # An arrow or a star begins a remark.
+        what = _label_behind(behind, is_last=is_last) if _SAYS_OF_WHAT.match(behind) else ""
+        # 10.2 s per 10 steps
+        is_of_several = behind.strip() == "per"
+        kind = meanings.IGNORED if label or is_of_several else _kind_of_time(what)
     elif kind == meanings.AVERAGED:
         kind = meanings.kind_of_mean(label)
+    if kind == "mfu_percent" and ("%" in label or behind.lstrip().startswith("%")):
+        unit = meanings.PERCENT
     if factor == "1" and kind in meanings.RATES:
         # Mtok/s and mtps count in millions.
         factor = meanings.multiplier_in(label)

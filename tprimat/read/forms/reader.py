@@ -174,6 +174,9 @@ class FormReader(StepReader):
         self._last_stamp: Stamp | None = None
         self._has_unit = True
         self._is_of_step = False
+        # A label of times that may be of another thing than a step, and whether MFU has a sign.
+        self._qualified = ""
+        self._has_percent = False
         self._recent: collections.deque[int] = collections.deque(maxlen=LAGGING)
         self._plans: dict[Outline, list[tuple[str, Field]]] = {}
         self._gpus = GpuCount()
@@ -373,6 +376,10 @@ class FormReader(StepReader):
                 is_clock = ":" in piece.printed[field.place]
                 self._has_unit = self._has_unit and (field.unit is not None or is_clock)
                 self._is_of_step = meanings.is_of_step(field.label, field.unit)
+                if meanings.is_qualified(field.label, field.unit):
+                    self._qualified = field.label
+            elif name == "mfu_percent":
+                self._has_percent = self._has_percent or field.unit is not None
         return values
 
     def _put(self, values: Mapping[str, float], *, replaces: bool = True) -> None:
@@ -420,6 +427,9 @@ class FormReader(StepReader):
         """Set the step times by all clocks of the records, and what the records say together."""
         records = run.training.ordered()
         found = self._timed(run, records)
+        if self._qualified and found.kind == "seconds" and not found.is_certain:
+            label = shown_label(self._qualified)
+            found.doubts.append(Note("form-time-assumed", {"label": label}))
         self.timed.append(found)
         set_windows(records)
         if found.kind == "seconds":
@@ -490,6 +500,8 @@ class FormReader(StepReader):
 
     def _put_utilization(self, records: Sequence[Record]) -> None:
         """Set MFU in percent: 0.42 without a sign is 42%."""
+        if self._has_percent:
+            return
         shares = [record.native.get("mfu_percent") for record in records]
         if max((share for share in shares if share is not None), default=0.0) <= 1.0:
             for record, share in zip(records, shares, strict=True):

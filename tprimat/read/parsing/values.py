@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 from tprimat.results.fields import LARGEST_COUNT, LARGEST_VALUE, JsonObject
 from tprimat.units import GB, gib_to_gb, round_figure
 
-_GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+_GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
 def number(value: object) -> float | None:
     """Return a value as a number: 1,234 or "1.2e+03" or 45.1%; NaN and infinity as they are; None
-    for else, as 7,95.
+    for else, as 7,95 and 0,451.
     """
     if type(value) is float:
         return value
