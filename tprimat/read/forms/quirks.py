@@ -33,7 +33,7 @@ VERL_PART = "timing_s/"
 
 
 def llama_factory_take(reader: Entries, line: Line) -> bool:
-    """Read an entry. If the only one with a time is the last one, it is the mean of the whole run."""
+    """Read an entry. The last one, if none before it has a step, has the mean of the whole run."""
     taken = Entries.take(reader, line)
     if not taken or reader.sorter.trainings:
         return taken
