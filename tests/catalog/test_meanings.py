@@ -288,7 +288,7 @@ LABELS = [
     ("throughput", None, ""),
     ("dtf", None, ""),
     ("train.py", None, ""),
-    ("mtps", None, ""),
+    ("mtps", "tokens_per_second", "mtps"),
     ("mom", None, ""),
     ("number of", None, ""),
     ("length", None, ""),

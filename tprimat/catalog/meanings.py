@@ -104,7 +104,7 @@ MEANINGS = _rows(
     ),
     (
         "tokens_per_second",
-        rf"\b(?:total )?{_TOKENS}{_PER}{_SECOND}\b|\btps\b|\bwps\b"
+        rf"\b(?:total )?{_TOKENS}{_PER}{_SECOND}\b|\b[kmg]?tps\b|\bwps\b"
         rf"|\b{_TOKENS}ps\b|\b{_TOKENS} s\b|\btoken throughput\b",
         "common",
     ),

@@ -127,3 +127,12 @@ def test_a_number_that_rises_like_the_steps_is_asked_as_the_time_since_the_start
     run = run_of(lines, as_read=True)
     assert run.step_times[1] == pytest.approx(2.4)
     assert "form-elapsed-assumed" in [note.code for note in run.notes]
+
+
+@pytest.mark.parametrize(
+    ("rate", "tokens"),
+    [("mtps: 0.65536", 65_536), ("tokens/s: 655.36K", 65_536), ("tps: 655360", 65_536)],
+)
+def test_the_tokens_of_a_step_follow_from_its_time_and_rate(rate, tokens):
+    run = run_of([f"step {step} loss 2.{step} took 100 ms {rate}" for step in (1, 2, 3)])
+    assert run.native_metrics["tokens_per_step"] == pytest.approx((tokens,) * 3)

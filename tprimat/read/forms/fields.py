@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 
 from tprimat.catalog import meanings
 from tprimat.catalog.meanings import Unit
-from tprimat.read.parsing.text import NO_YEAR, Stamp, first_stamp
+from tprimat.read.parsing.text import NO_YEAR, ZEROS, Stamp, first_stamp
 from tprimat.read.parsing.values import number, times
 
 LONGEST = 2_000
@@ -219,18 +219,27 @@ class Pieces:
         yield from self._piece(text, stamp)
 
     def _piece(self, text: str, stamp: Stamp | None, *, is_bar: bool = False) -> Iterator[Piece]:
-        printed = tuple(NUMBER.findall(text))
-        if not printed:
+        masked, spans = _numbers(text.translate(ZEROS))
+        if not spans:
             if text.strip(_RULE):
                 self._header = text
             return
-        masked = NUMBER.sub("\0", text)
+        printed = tuple(text[begin:end] for begin, end in spans)
         outline = outline_of(masked)
         if self._header and _COLUMNS.fullmatch(masked):
             outline = _with_header(masked, self._header)
         elif len(printed) > 1:
             self._header = ""
         yield Piece(outline, printed, stamp, text, is_bar)
+
+
+@functools.lru_cache(maxsize=8192)
+def _numbers(spelled: str) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return a line with a NUL for each number, and where these stand. The digits of the line are
+    zeros, so that lines which are as long as each other are looked at once.
+    """
+    spans = tuple(match.span() for match in NUMBER.finditer(spelled))
+    return NUMBER.sub("\0", spelled), spans
 
 
 @functools.lru_cache(maxsize=8192)
@@ -423,6 +432,9 @@ def _field(
         kind = meanings.IGNORED if label else meanings.TIME
     elif kind == meanings.AVERAGED:
         kind = meanings.kind_of_mean(label)
+    if factor == "1" and kind in meanings.RATES:
+        # Mtok/s and mtps count in millions.
+        factor = meanings.multiplier_in(label)
     return Field(place, label, kind, unit or meanings.unit_in(label), factor)
 
 

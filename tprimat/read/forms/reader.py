@@ -442,6 +442,10 @@ class FormReader(StepReader):
         for record, window in zip(records, found.windows, strict=False):
             record.window = window
         self._put_utilization(records)
+        for record in records:
+            rate = record.native.get("tokens_per_second")
+            if rate and record.seconds and "tokens_per_step" not in record.native:
+                record.put("tokens_per_step", rate * record.seconds)
         self._state_sizes(run)
         if run.training is self.sorter.trainings[-1] and len(self._others) >= ANOTHER_FORM:
             run.training.warnings.append(Note("form-changes", {"line": self._others[0]}))
