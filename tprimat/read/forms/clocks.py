@@ -220,6 +220,14 @@ def _by_clocks(
     has_unit: bool,
     is_of_step: bool,
 ) -> Timed:
+    """Return the step times by the printed times and the clear clocks, in this order:
+
+    - a meaning of the printed times with which a clock agrees: it is certain
+    - times that only rise, as times since the start
+    - a contradiction if they are longer than a clock allows, even in milliseconds
+    - the times by a clock if the printed ones are shorter than half of them (PART)
+    - the printed times as those of one step each
+    """
     printed = _column(records, PRINTED)
     interval = _column(records, "interval_seconds")
     if _known(printed) < _known(interval):
@@ -241,7 +249,7 @@ def _by_clocks(
     for clock in clear:
         quotient, error = clock.quotient(printed)
         if quotient > 1 + AGREEMENT + error and not has_unit:
-            # 600 s are longer than the 1 s that passed: 600 ms may be a step's.
+            # 600 s can't be the time of a step if 1 s has passed, but 600 ms can.
             has_unit = True
             printed = _scaled(printed, 1e-3)
             quotient, error = clock.quotient(printed)
@@ -270,7 +278,7 @@ def _without_printed(clear: Sequence[_Clock]) -> Timed:
     agreeing = [other for other in others if best.agrees(other.seconds)]
     is_certain = bool(agreeing)
     if agreeing and best.doubt() > COARSE:
-        # Whole seconds confirm what a rate means, which has more digits.
+        # A clock in whole seconds confirms the meaning of a rate, which has more digits.
         best = agreeing[0]
     if others and not is_certain:
         quotient, _ = best.quotient(others[0].seconds)

@@ -416,6 +416,7 @@ def _label_behind(behind: str, *, is_last: bool) -> str:
 def _field(
     place: int, ahead: str, behind: str, unit: Unit | None, factor: str, *, is_last: bool
 ) -> Field:
+    """Return a number of an outline by the text before it and the text behind it."""
     label = label_of(ahead)
     if not label and unit is None:
         label = _label_behind(behind, is_last=is_last)

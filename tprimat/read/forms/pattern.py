@@ -103,6 +103,7 @@ def _label(ahead: str, field: Field) -> str:
 
 
 def _name(field: Field, found: Interpretation) -> str | None:
+    """Return the value of --pattern for a number; None for one that isn't used."""
     if field.key == found.form.counter:
         return "step"
     if field.key == found.form.micro:

@@ -224,6 +224,7 @@ class FormReader(StepReader):
         return is_taken
 
     def _take_piece(self, piece: Piece, line: int) -> bool:
+        """Read a piece if it has the form; remember other lines with values of a training."""
         is_taken = self._read_piece(piece, line)
         if is_taken:
             self._others.clear()
@@ -233,6 +234,9 @@ class FormReader(StepReader):
         return is_taken
 
     def _read_piece(self, piece: Piece, line: int) -> bool:
+        """Begin a record with the values of a line, or add them to the open one; return False if the
+        line has neither a step nor values.
+        """
         counter = piece.outline.field(self.form.counter)
         values = self._values(piece)
         self._gpus.add(piece.printed, piece.outline.kinds)
@@ -396,7 +400,9 @@ class FormReader(StepReader):
         self._values_of_open |= values.keys()
 
     def _close(self) -> None:
-        """Give the open record to the sequencer."""
+        """Pass the open record to the sequencer, with the sum of the times of its micro-batches if all
+        are there.
+        """
         record = self._open
         self._open = None
         parts = self._parts
