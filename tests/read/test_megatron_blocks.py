@@ -3,6 +3,7 @@
 import functools
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -45,6 +46,9 @@ def by_blocks(content: bytes, rng: random.Random, sizes: tuple[int, ...]) -> lis
         number += block.count(b"\n")
     return told(reader.finish())
 
+
+BARS = ("|", "|\n", " |\n ")
+"""A bar, and two at which a line is wrapped."""
 
 SIZES = (1, 30, 700, 5000, 1 << 18)
 
@@ -154,6 +158,30 @@ class TestBlocks:
             for seed, sizes in enumerate([(1 << 18,), (1, 900), (4096,)]):
                 found += len(same(path.read_bytes(), seed, sizes))
         assert found or folder == "deepspeed"
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_of_lines_that_are_wrapped_at_bars_say_what_these_say_unwrapped(self, seed):
+        rng = random.Random(seed)
+        steps = [Step(number, 500.0 + number, loss=10 - number / 10) for number in range(1, 13)]
+        written = lines(steps, Setup("upstream"))
+        wrapped = []
+        for each in written:
+            # The first part has the step and its time.
+            beginning, sign, rest = each.partition("| throughput")
+            parts = f"{sign}{rest}".split("|")
+            wrapped.append(beginning + "".join(f"{part}{rng.choice(BARS)}" for part in parts[:-1]))
+        ((run, *_),) = same(content_of(wrapped), seed)
+        ((whole, *_),) = by_lines(content_of(written))
+        assert msgspec.structs.replace(run, lines=whole.lines) == whole
+
+    @pytest.mark.parametrize("after", ["a warning", "| a | table: 1 |", " mask: 1.0 |", ""])
+    def test_of_a_line_that_is_torn_at_a_bar_are_taken_as_they_are(self, after):
+        steps = [Step(number, 500.0 + number, loss=5.0) for number in range(1, 6)]
+        torn = [each.partition(" throughput")[0] for each in lines(steps, Setup("upstream"))]
+        ((run, *_),) = same(content_of([each for one in torn for each in (one, after)]))
+        assert run.steps == (1, 2, 3, 4, 5)
+        assert run.step_times == (0.501, 0.502, 0.503, 0.504, 0.505)
+        assert not any(run.loss_values)
 
     @pytest.mark.parametrize("prefix", ["coloured", "slurm", "none"])
     @pytest.mark.parametrize("shape", ["upstream", "fork", "legacy", *NEWER])

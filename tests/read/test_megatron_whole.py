@@ -453,7 +453,7 @@ def test_what_a_reader_knows():
         reader.feed(Line(number, text, True))
     assert (reader.recognized, reader.steps_found) == (True, 0)
     reader = Reader()
-    for number, text in enumerate([*STEPS, line(1, ms=7.0)], 1):
+    for number, text in enumerate([*STEPS, line(1, ms=7.0), ""], 1):
         reader.feed(Line(number, text, True))
     assert (reader.recognized, reader.steps_found) == (True, 1)
     assert Reader().feed_block(7, b"a\nb\nc") == 9

@@ -40,7 +40,7 @@ CASES = {
         8.9,
         {"tokens_per_second": 222_400, "tokens_per_second_per_gpu": 55_600},
     ),
-    "a_04a_wrapped_at_bars.log": Case(4.01, (1, 12, 12)),
+    "a_04a_wrapped_at_bars.log": Case(4.01, (1, 12, 12), 10.9, {"tflops_per_gpu": 300}),
     "a_04b_wrapped_at_100_columns.log": Case(4.01, (1, 12, 12), 10.9, {"tflops_per_gpu": 300}),
     "a_09a_evals_in_times.log": Case(
         7.36, (420, 610, 20), 4.4, None, ("form-interval-assumed", "form-counter-assumed")
@@ -103,7 +103,12 @@ def test_a_slow_first_record_keeps_its_time(name, first, samples):
 
 
 @pytest.mark.parametrize(
-    ("name", "batch"), [("a_01_suffix_K.log", 128), ("a_04b_wrapped_at_100_columns.log", 64)]
+    ("name", "batch"),
+    [
+        ("a_01_suffix_K.log", 128),
+        ("a_04a_wrapped_at_bars.log", 64),
+        ("a_04b_wrapped_at_100_columns.log", 64),
+    ],
 )
 def test_a_batch_that_each_line_prints_is_stated(name, batch, samples):
     assert read_case(samples, name)[0].training_config.global_batch_size == batch

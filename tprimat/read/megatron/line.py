@@ -104,6 +104,7 @@ _UNREAD = re.compile(r"[a-z][\w /().%-]{0,59}")
 """A label that isn't known; anything else before a colon is another process's output."""
 
 _SAMPLES = "samples/sec:"
+_LATE = "number of nan iterations:"
 
 FIELDS = tuple(dict.fromkeys(label.field for label in LABELS))
 """Values that a line states in a segment of their own."""
@@ -208,6 +209,20 @@ def records(line: Line) -> Iterator[Record]:
     lost.
     """
     return (record for record, _ in parse(line))
+
+
+def is_wrapped(text: str) -> bool:
+    """Return whether a line with a record may be the first part of an iteration line that was wrapped
+    at a bar: the count that comes late in each is missing.
+    """
+    return _LATE not in text and text.rstrip().endswith("|")
+
+
+def goes_on(text: str) -> bool:
+    """Return whether a line is a further part of a wrapped one: it begins with a known label."""
+    name = " ".join(text.partition(":")[0].lower().split())
+    is_label = name in _BY_NAME or name in _LEFT_OUT
+    return is_label and text.rstrip().endswith("|") and TIMED not in text
 
 
 def parse(line: Line) -> Iterator[tuple[Record, dict[str, slice]]]:

@@ -22,7 +22,7 @@ from typing import Any
 
 from tprimat.notes import Note, NoteValue
 from tprimat.read.megatron.layout import Layout, ParsedLine, find_line, layout_of
-from tprimat.read.megatron.line import TIMED, Record, parse
+from tprimat.read.megatron.line import TIMED, Record, goes_on, is_wrapped, parse
 from tprimat.read.megatron.run import MegatronRun
 from tprimat.read.megatron.table import Table
 from tprimat.read.megatron.training import (
@@ -58,6 +58,8 @@ class Reader:
         self._trainings: list[MegatronTraining] = []
         self._stretch = Context()
         self._cut_off: int | None = None
+        # The first parts of an iteration line that goes on in the next line.
+        self._begun: Line | None = None
         self._layouts: dict[bytes, Layout] = {}
         self._last: ParsedLine | None = None
         self._fed = 0
@@ -66,22 +68,37 @@ class Reader:
     @property
     def recognized(self) -> bool:
         """Whether an iteration line or an argument dump was seen."""
-        return bool(self._trainings) or "num_layers" in self._stretch.read().stated
+        if self._trainings or self._begun is not None:
+            return True
+        return "num_layers" in self._stretch.read().stated
 
     @property
     def steps_found(self) -> int:
         """Iterations of the last training found so far."""
-        if self._trainings:
-            return len(self._trainings[-1].table)
-        return 0
+        table = self._trainings[-1].table if self._trainings else ()
+        return len(table) + (self._begun is not None)
 
     def feed(self, line: Line) -> None:
         """Take the next line."""
+        if self._begun is not None and goes_on(line.text):
+            line = self._begun._replace(text=self._begun.text + line.text, whole=line.whole)
+            self._begun = None
+        self._end_line()
         records = [record for record, _ in parse(line)]
+        if len(records) == 1 and is_wrapped(line.text):
+            self._begun = line
+            return
         for record in records:
             self._take(record, line.text, whole=line.whole)
         if not records:
             self._stretch.feed(line.number, line.text)
+
+    def _end_line(self) -> None:
+        """Take a line that might have gone on, as it is."""
+        if self._begun is not None:
+            for record, _ in parse(self._begun):
+                self._take(record, self._begun.text, whole=self._begun.whole)
+            self._begun = None
 
     def feed_block(self, number: int, block: bytes) -> int:
         """Read whole lines at once, as feed() would one by one; return the number of the line after
@@ -95,6 +112,13 @@ class Reader:
         unread = 0
         layout: Layout | None
         while True:
+            if self._begun is not None and unread < len(block):
+                end = block.find(b"\n", unread) + 1 or len(block)
+                for text in lines_of(block[unread:end], numbers.at(unread)):
+                    self.feed(text)
+                unread = end
+                dump = _dump_in(block, unread)
+                continue
             last = self._last
             if (
                 last is not None
@@ -133,6 +157,7 @@ class Reader:
 
     def finish(self) -> list[ParsedLog]:
         """Return the runs, in the order of the log."""
+        self._end_line()
         pending = self._stretch.read()
         self._stretch = Context()
         if self._trainings:
@@ -172,6 +197,9 @@ class Reader:
                     self.feed(line)
                 return
             record, places = parsed[0]
+            if is_wrapped(lines[0].text):
+                self._begun = lines[0]
+                return
             self._take(record, lines[0].text)
             if (
                 layout is None
