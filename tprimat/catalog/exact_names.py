@@ -1,8 +1,8 @@
-"""The meaning of metrics by their exact names, for names that a program or a tracker defines and whose
-words don't say enough.
+"""The meaning of metrics by their exact names, for names that a program or a tracker defines and
+whose words don't say enough.
 
-torchtitan's `wps` is the rate of one GPU, and Megatron's `throughput` is in TFLOP/s. Names that are in
-no row here are read by their words, see `meanings`.
+torchtitan's `wps` is the rate of one GPU, and Megatron's `throughput` is in TFLOP/s. Names that are
+in no row here are read by their words, see `meanings`.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ ROWS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "train_steps_per_second": ("train/train_steps_per_second",),
     },
 }  # fmt: skip
-"""Names by the program that writes them, or by their use, and by the value in a record that they mean,
-with its unit and, for a rate, its scope. The first name that a file has counts.
+"""Names by the program that writes them, or by their use, and by the value in a record that they
+mean, with its unit and, for a rate, its scope. The first name that a file has counts.
 """
 
 EVENTS = ("Megatron", "NeMo", "torchtitan", "Transformers", "MaxText", "Lightning's events")

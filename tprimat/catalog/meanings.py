@@ -1,5 +1,5 @@
-"""The meaning of a printed number by its label and its unit, shared by all that reads labels: texts of
-no known format, rows of programs, tables and trackers.
+"""The meaning of a printed number by its label and its unit, shared by all that reads labels: texts
+of no known format, rows of programs, tables and trackers.
 
 A label is the text before a number, as `lr` in `lr: 3e-4`; a unit is the text behind it. Labels are
 compared in lower case, with spaces instead of `_`, `-` and `.`, and divided at capital letters
@@ -240,8 +240,8 @@ UNIT_OF_TIME = (
     rf"(?:{_STEP_WORD}{_PER}{_SECOND}"
     rf"|(?:{'|'.join(words for words, _ in _TIMES[:3])})(?:{_PER}{_STEP_WORD})?)(?![\w/])"
 )
-"""A unit behind a time in a line, as a regular expression: ms, s, s/it, it/s. Minutes are not one, since
-`0.5 min` may be a minimum.
+"""A unit behind a time in a line, as a regular expression: ms, s, s/it, it/s. Minutes are not one,
+since `0.5 min` may be a minimum.
 """
 
 MULTIPLIERS = {"K": "1e3", "k": "1e3", "M": "1e6", "G": "1e9", "B": "1e9", "T": "1e12"}
@@ -266,8 +266,8 @@ def normalized(label: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def unit_of(behind: str) -> tuple[Unit | None, str, int]:
-    """Return the unit at the start of the text behind a number, the factor of a K, M, G, B or T before
-    it, and the index at which both end: tokens/s, 1e3 and 7 for `K tok/s, loss`.
+    """Return the unit at the start of the text behind a number, the factor of a K, M, G, B or T
+    before it, and the index at which both end: tokens/s, 1e3 and 7 for `K tok/s, loss`.
     """
     factor = "1"
     begin = 0

@@ -141,8 +141,8 @@ ROWS = {
                 " not the log)]"
             ),
             "samples-compared": (
-                "no tokens/s are known, so the samples/s that the sources print are compared: they are"
-                " not comparable if sequence lengths differ"
+                "no tokens/s are known, so the samples/s that the sources print are compared: they"
+                " are not comparable if sequence lengths differ"
             ),
             "flops-compared": (
                 "no tokens/s are known, so the {unit} that the sources print are compared, and each"

@@ -85,8 +85,8 @@ ROWS = {
                 "assumed: an epoch has as many steps as are printed (no total says how many)"
             ),
             "form-stamps-vary": (
-                "assumed: times between stamps are those of steps (many are off the median by half and"
-                " more)"
+                "assumed: times between stamps are those of steps (many are off the median by half"
+                " and more)"
             ),
             "form-few-steps": "assumed: {count} lines are a training (there are no more)",
             "form-few-records": (
@@ -675,8 +675,8 @@ ROWS = {
                 "steps {first}–{last} are excluded: not all runs of the comparison are as long"
             ),
             "rate-printed": (
-                "{unit} are printed by the source ({average} of {steps}); they can't be computed, since"
-                " these are unknown: {unknown}"
+                "{unit} are printed by the source ({average} of {steps}); they can't be computed,"
+                " since these are unknown: {unknown}"
             ),
             "tokens-vary": (
                 "tokens per step vary from {least:,.0f} to {most:,.0f}: a rate is all tokens of"

@@ -1,9 +1,10 @@
-"""Readers of training logs: lines -> runs. One row or file per log format, one directory per family.
+"""Readers of training logs: lines -> runs. One row or file per log format, one directory per
+family.
 
-Programs that a row is enough for are in forms/programs.py. Files here are found by what they define,
-without a list: a class `Reader` reads a log format line by line, a tuple `FILE_FORMATS` has the
-formats of whole files. Readers neither open files nor print: tprimat.log_import.inputs opens
-a log, text.lines() makes lines of its bytes.
+Programs that a row is enough for are in forms/programs.py. Files here are found by what they
+define, without a list: a class `Reader` reads a log format line by line, a tuple `FILE_FORMATS` has
+the formats of whole files. Readers neither open files nor print: tprimat.log_import.inputs opens a
+log, text.lines() makes lines of its bytes.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ PROGRAMS = (".py", ".sh")
 """Suffixes of source code, whose lines may look like steps."""
 
 FEW, MANY_TIMES = 2, 5
-"""Up to FEW records that a reader finds are dropped if the form of the lines shows MANY_TIMES as many.
+"""Up to FEW records that a reader finds are dropped if the form of the lines shows MANY_TIMES as
+many.
 """
 
 FEWEST_QUOTED = 3

@@ -48,8 +48,8 @@ _GAP = re.compile(r"(?:\\s\+)?\\\.\\\*(?:\\s\+)?")
 
 
 class LinePattern(dict[str, str]):
-    """The values that a --pattern names, each mapped to itself, and regular expressions for the pieces
-    of the pattern between two `.*`.
+    """The values that a --pattern names, each mapped to itself, and regular expressions for the
+    pieces of the pattern between two `.*`.
 
     Attributes:
         text: the pattern.
@@ -57,8 +57,8 @@ class LinePattern(dict[str, str]):
     """
 
     def __init__(self, text: str) -> None:
-        """Parse a pattern such as 'step {step} .* {time}ms'. The time is in milliseconds there, and also
-        after (ms). A space matches any white space.
+        """Parse a pattern such as 'step {step} .* {time}ms'. The time is in milliseconds there, and
+        also after (ms). A space matches any white space.
 
         Raises UsageError for an invalid pattern.
         """
@@ -88,14 +88,14 @@ class LinePattern(dict[str, str]):
             self._pieces.append([re.compile(begin + piece, re.IGNORECASE) for begin in begins])
 
     def values_in(self, text: str) -> tuple[list[str], bool]:
-        """Return the values of a line, in the order of the pattern, up to the first piece that doesn't
-        match, and whether all pieces match.
+        """Return the values of a line, in the order of the pattern, up to the first piece that
+        doesn't match, and whether all pieces match.
         """
         values = list[str]()
         end = 0
         for piece in self._pieces:
-            # Each piece is searched once, after the one before it, so that the time is linear in the
-            # length of the line. A number that ends at LONGEST may be cut off.
+            # Each piece is searched once, after the one before it, so that the time is linear in
+            # the length of the line. A number that ends at LONGEST may be cut off.
             found = (pattern.search(text, end, LONGEST) for pattern in piece)
             match = next(filter(None, found), None)
             if match is None or match.end() == LONGEST < len(text):
@@ -136,8 +136,8 @@ def columns(text: str) -> ColumnNames:
 
 
 def given(columns_: str | None, pattern: str | None) -> ColumnNames | None:
-    """Return the columns that --columns or --pattern maps; None without either. Raises UsageError if
-    both are given.
+    """Return the columns that --columns or --pattern maps; None without either. Raises UsageError
+    if both are given.
     """
     if columns_ is not None and pattern is not None:
         raise _wrong("--columns is for tables, --pattern for text logs: use one of them")
@@ -153,7 +153,9 @@ STATED = ("columns", "pattern")
 
 
 def stated(named: ColumnNames | None) -> dict[str, bool | int | str]:
-    """Return the option that maps these columns, by its key in source.given; the inverse of given()."""
+    """Return the option that maps these columns, by its key in source.given; the inverse of
+    given().
+    """
     if isinstance(named, LinePattern):
         return {"pattern": named.text}
     if named:
@@ -185,8 +187,8 @@ def file_format(named: ColumnNames) -> FileFormat:
 
 
 def _read(part: InputFile, named: ColumnNames) -> list[ParsedLog]:
-    """Return the runs of a table or a text: if steps begin again, the rules for logs decide whether that
-    is another run.
+    """Return the runs of a table or a text: if steps begin again, the rules for logs decide whether
+    that is another run.
 
     Raises ValueError if a column is missing, or no row or line has a step.
     """
@@ -273,6 +275,7 @@ class _LineReader(StepReader):
 
 
 def _built(training: LoggedTraining, found: MappedRecords, named: ColumnNames) -> ParsedLog:
+    """Return the run of a training, with the reasons for its end and for unknown step times."""
     complete(training, found)
     records = training.ordered()
     if isinstance(named, LinePattern):
@@ -309,8 +312,8 @@ def _built(training: LoggedTraining, found: MappedRecords, named: ColumnNames) -
 
 
 def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Yield the line number of each row, and its cells by column; those of a nested object have dotted
-    names. Raises ValueError if a column is missing in all rows.
+    """Yield the line number of each row, and its cells by column; those of a nested object have
+    dotted names. Raises ValueError if a column is missing in all rows.
     """
     head = part.stream.read(1 << 12).lstrip(b"\xef\xbb\xbf \t\r\n")
     part.stream.seek(0)

@@ -22,7 +22,7 @@ from tprimat.text import plain
 LONGEST_SHOWN = 100
 """Characters of the example line that an error shows at most."""
 
-DESCRIBE = "if a number of it is a step's time, say so with --pattern"
+DESCRIBE = "if one of its numbers is the time of a step, name it with --pattern"
 CONFIRM = "confirm with --as-read, or say what the numbers are with --pattern"
 
 

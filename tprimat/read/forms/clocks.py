@@ -25,8 +25,8 @@ the work between two steps, and rates are rounded.
 """
 
 FAINT = 4.0
-"""A clock is used if at least this many of its resolutions pass from the first to the last record: 4
-s in whole seconds are 3 to 5 s, which tells seconds from milliseconds.
+"""A clock is used if at least this many of its resolutions pass from the first to the last record:
+4 s in whole seconds are 3 to 5 s, which tells seconds from milliseconds.
 """
 
 FEWEST = 3
@@ -38,23 +38,23 @@ step may differ that are proportional to the steps: both are rounded.
 """
 
 CLEAR = 4.0
-"""Single differences of times are used if they are typically at least this many resolutions, as 4 s in
-whole seconds, which are 3 to 5 s; of shorter ones only the sum is used.
+"""Single differences of times are used if they are typically at least this many resolutions, as 4 s
+in whole seconds, which are 3 to 5 s; of shorter ones only the sum is used.
 """
 
 PART = 0.5
-"""Share of the time between two records below which a printed time covers only a part of the step, or
-only the dispatch of its work to the GPU.
+"""Share of the time between two records below which a printed time covers only a part of the step,
+or only the dispatch of its work to the GPU.
 """
 
 GROWTH = 1.5
-"""Ratio of the last and the first printed time from which on times that only rise are times since the
-start: steps that slow down from 1.00 to 1.02 s are not.
+"""Ratio of the last and the first printed time from which on times that only rise are times since
+the start: steps that slow down from 1.00 to 1.02 s are not.
 """
 
 PROPORTIONAL = 3
-"""Ratio of the last and the first step number from which on times that are proportional to the steps
-are times since the start: steps 100 and 500, but not 100 and 101.
+"""Ratio of the last and the first step number from which on times that are proportional to the
+steps are times since the start: steps 100 and 500, but not 100 and 101.
 """
 
 PRINTED = "printed_time"
@@ -66,8 +66,8 @@ asking.
 """
 
 VARYING = 0.75
-"""Share of the distances between time stamps that differ from the median by at most half of it, from
-which on the distances are the times of steps.
+"""Share of the distances between time stamps that differ from the median by at most half of it,
+from which on the distances are the times of steps.
 """
 
 Series = Sequence[float | None]
@@ -267,8 +267,8 @@ def _by_clocks(
 
 
 def _without_printed(clear: Sequence[_Clock]) -> Timed:
-    """Return the times by the best clock if no time of a step is printed; they are certain if another
-    clock agrees with it.
+    """Return the times by the best clock if no time of a step is printed; they are certain if
+    another clock agrees with it.
     """
     if not clear:
         return Timed()
@@ -301,8 +301,8 @@ def _digits(clock: _Clock) -> int:
 
 
 def _varies(clock: _Clock) -> bool:
-    """Return whether the distances between time stamps vary too much to be the times of steps, as if
-    lines are buffered: 0, 0.1, 0, 4 s.
+    """Return whether the distances between time stamps vary too much to be the times of steps, as
+    if lines are buffered: 0, 0.1, 0, 4 s.
     """
     known = [seconds for seconds in clock.seconds if seconds is not None]
     usual = statistics.median(known)
@@ -312,8 +312,8 @@ def _varies(clock: _Clock) -> bool:
 
 
 def _are_alike(clock: _Clock, readings: Sequence[Series]) -> bool:
-    """Return whether all readings that agree with a clock are nearly equal: a clock in whole seconds
-    may agree with readings that differ.
+    """Return whether all readings that agree with a clock are nearly equal: a clock in whole
+    seconds may agree with readings that differ.
     """
     quotients = [clock.quotient(seconds)[0] for seconds in readings]
     return max(quotients) <= (1 + AGREEMENT) * min(quotients)
@@ -339,8 +339,8 @@ def _scaled(times: Series, factor: float) -> list[float | None]:
 
 
 FITS = 0.2
-"""Relative difference up to which times fit a clock: steps of 0.1 s with evaluations between them may
-be 0.12 s apart.
+"""Relative difference up to which times fit a clock: steps of 0.1 s with evaluations between them
+may be 0.12 s apart.
 """
 
 
@@ -394,7 +394,7 @@ def _growing(printed: Series, strides: Sequence[int], steps: Sequence[int]) -> S
 def _differences(
     records: Sequence[Record], strides: Sequence[int], paused: Container[int]
 ) -> Iterator[_Clock]:
-    """Yield the clocks whose times are differences: of times since the start, and of time stamps."""
+    """Yield the clocks whose times are differences of times since the start or of time stamps."""
     elapsed = _column(records, "elapsed_seconds")
     if _only_rises(elapsed):
         seconds, windows = _between(elapsed, strides, paused)
@@ -453,8 +453,8 @@ def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Cl
 
 
 def _since_before(at: Series, strides: Sequence[int]) -> list[float | None]:
-    """Return the difference from one record to the next, divided by the steps between them; None for
-    the first record, and where a value is unknown or falls.
+    """Return the difference from one record to the next, divided by the steps between them; None
+    for the first record, and where a value is unknown or falls.
     """
     found: list[float | None] = [None]
     for (before, now), stride in zip(itertools.pairwise(at), strides[1:], strict=True):
@@ -472,8 +472,8 @@ def _only_rises(at: Series) -> bool:
 
 
 def _strides(records: Sequence[Record]) -> list[int]:
-    """Return how many steps each record is after the one before; the first one has the stride of the
-    second, but no more than its own step number.
+    """Return how many steps each record is after the one before; the first one has the stride of
+    the second, but no more than its own step number.
     """
     steps = [record.step for record in records]
     strides = [max(step - before, 1) for before, step in itertools.pairwise(steps)]
@@ -490,6 +490,8 @@ def _known(series: Series) -> int:
 
 
 def _resolution(known: Sequence[float]) -> float:
-    """Return the resolution of printed times, s: 1 if all are whole, 0.01 with two decimals at most."""
+    """Return the resolution of printed times, s: 1 if all are whole, 0.01 with two decimals at
+    most.
+    """
     decimals = max(len(f"{at:.6f}".rstrip("0").partition(".")[2]) for at in known)
     return 10.0**-decimals

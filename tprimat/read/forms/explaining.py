@@ -64,6 +64,7 @@ def explanations(lines: Callable[[], Iterable[Line]]) -> list[Explanation]:
 
 
 def _explained(found: Interpretation) -> Explanation:
+    """Explain how a training is read, with the numbers of the example line."""
     line, text = found.form.example
     numbers = []
     for piece in Pieces().of(text):

@@ -137,8 +137,8 @@ class Outline:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether it has a value of an evaluation, and no time or rate: the evaluation measures both
-        losses of `step 500: train loss 4.49, val loss 4.54`.
+        """Whether it has a value of an evaluation, and no time or rate: the evaluation measures
+        both losses of `step 500: train loss 4.49, val loss 4.54`.
         """
         return meanings.EVALUATION in self.kinds and self.kinds.keys().isdisjoint(meanings.TIMES)
 
@@ -203,7 +203,7 @@ class Pieces:
         self._header = ""
 
     def of(self, text: str) -> Iterator[Piece]:
-        """Yield the parts of a line that may be of a step: a progress bar, and the text behind it."""
+        """Yield the parts of a line that may be of a step: a progress bar and the text after it."""
         if _EVENT_LOG in text:
             return
         text = text[:LONGEST]
@@ -260,7 +260,7 @@ def _with_header(masked: str, header: str) -> Outline:
 
 
 def value_of(field: Field, printed: tuple[str, ...]) -> float | None:
-    """Return the value of a field in the unit of a record, s for times; None if it is not a number."""
+    """Return the value of a field in the unit of a record, s for times; None if not a number."""
     text = printed[field.place]
     if ":" in text:
         return seconds_of(text)
@@ -320,6 +320,7 @@ def without_stamps(text: str, first: re.Match[str]) -> tuple[str, Stamp | None]:
 
 
 def _as_stamp(match: re.Match[str]) -> Stamp | None:
+    """Return the time stamp of a match without its UTC offset; None for an impossible time."""
     year, month, day = _date(match)
     fraction = match["fraction"] or ""
     hour = int(match["hour"])

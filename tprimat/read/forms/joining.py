@@ -1,5 +1,5 @@
-"""Join what is printed on several lines: lines that a terminal wrapped at its width, and dictionaries
-with a line for each value.
+"""Join what is printed on several lines: lines that a terminal wrapped at its width, and
+dictionaries with a line for each value.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ def _unwrapped(lines: Iterable[Line], width: int) -> Iterator[Line]:
 
 
 def _without_breaks(lines: Iterable[Line]) -> Iterator[Line]:
-    """Yield the lines, joining those from one that ends with an opening brace to the one that begins
-    with the closing one.
+    """Yield the lines, joining those from one that ends with an opening brace to the one that
+    begins with the closing one.
     """
     begun: list[Line] = []
     for line in lines:

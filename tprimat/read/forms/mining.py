@@ -1,8 +1,8 @@
 """Find the line form that recurs in a text, and the number in it that counts the steps.
 
-The lines of a training repeat one form with changing numbers; other output of a program doesn't. The
-number that counts the steps has a label that says so, or else behaves like a counter: it is whole
-and rises by one stride from line to line, as 10, 20, 30.
+The lines of a training repeat one form with changing numbers; other output of a program doesn't.
+The number that counts the steps has a label that says so, or else behaves like a counter: it is
+whole and rises by one stride from line to line, as 10, 20, 30.
 """
 
 from __future__ import annotations
@@ -66,13 +66,14 @@ FEWEST_IN_ORDER = 3
 """Fewest records if no number counts them."""
 
 SHARE = 0.3
-"""Share of the lines of a training that must have a number that counts the steps. One that fewer lines
-have is of a progress bar or of something else. Also the share of the records that must have a value.
+"""Share of the lines of a training that must have a number that counts the steps. One that fewer
+lines have is of a progress bar or of something else. Also the share of the records that must have a
+value.
 """
 
 STEADY = 0.7
-"""Share of its rises that have the same stride, and share of the lines of a training that have it, from
-which on a number without a label counts the steps.
+"""Share of its rises that have the same stride, and share of the lines of a training that have it,
+from which on a number without a label counts the steps.
 """
 
 TERSE = 3.0
@@ -81,8 +82,8 @@ more words.
 """
 
 CHANGING = 0.5
-"""Share of distinct values per line above which a refusal names an unknown number, since it may be a
-time; one that seldom changes is a setting.
+"""Share of distinct values per line above which a refusal names an unknown number, since it may be
+a time; one that seldom changes is a setting.
 """
 
 MOST_UNKNOWN = 3
@@ -182,7 +183,7 @@ class Form:
 
 
 def shown_label(key: str) -> str:
-    """Return how the number with a key is shown to the user: its label, or its place in the line."""
+    """Return what the number with a key is called for the user: its label, or its place."""
     if key.startswith("#"):
         return f"number {int(key[1:]) + 1} of the line"
     return f"“{key}”"
@@ -209,8 +210,8 @@ class _Count:
     closed: int | None = None
 
     def settle(self) -> None:
-        """Find out whether the totals count the steps, or only the ends of epochs are printed, and set
-        the values accordingly: 196/196 twice are steps 196 and 392.
+        """Find out whether the totals count the steps, or only the ends of epochs are printed, and
+        set the values accordingly: 196/196 twice are steps 196 and 392.
         """
         totals = [total for total in self.totals if total is not None]
         if len(totals) < len(self.values) or len(totals) < FEWEST:
@@ -380,8 +381,8 @@ def _form_of_list(
 
 
 def _form_of_line(row: Row) -> Form | None:
-    """Return the form of the only line of a training; None if it lacks one of these: a step with its
-    total, a loss or another kind of PROOF, and a time or a rate.
+    """Return the form of the only line of a training; None if it lacks one of these: a step with
+    its total, a loss or another kind of PROOF, and a time or a rate.
     """
     kinds = row.piece.outline.kinds
     step = kinds.get(meanings.STEP)
@@ -440,8 +441,8 @@ def _counts(rows: Sequence[Row]) -> dict[str, _Count]:
 
 
 def _is_total(count: _Count, counts: Mapping[str, _Count]) -> bool:
-    """Return whether a number is the number of steps of an epoch: it usually stays the same when the
-    epoch rises.
+    """Return whether a number is the number of steps of an epoch: it usually stays the same when
+    the epoch rises.
     """
     for other in counts.values():
         if other.field.kind == meanings.EPOCH:
@@ -469,8 +470,8 @@ def _rank(field: Field) -> int:
 def _stated_counter(
     counts: Mapping[str, _Count], rows: Sequence[Row], training: Sequence[Row]
 ) -> _Count | None:
-    """Return the number whose label says that it counts steps; of several preferably one that doesn't
-    begin again, and that with the clearest label.
+    """Return the number whose label says that it counts steps; of several preferably one that
+    doesn't begin again, and that with the clearest label.
     """
     found = []
     for count in counts.values():
@@ -545,8 +546,8 @@ def _lines_of_a_step(count: _Count) -> int:
 
 
 def _epoch(count: _Count, counts: Mapping[str, _Count]) -> str | None:
-    """Return the key of the epoch, if the counter begins again when it rises by one. The epoch falls
-    when another training begins.
+    """Return the key of the epoch, if the counter begins again when it rises by one. The epoch
+    falls when another training begins.
     """
     for key, other in counts.items():
         if other.field.kind != meanings.EPOCH or not count.falls():
@@ -566,8 +567,8 @@ def _epoch(count: _Count, counts: Mapping[str, _Count]) -> str | None:
 
 
 def _closes(count: _Count, rows: Sequence[Row]) -> bool:
-    """Return whether the lines in which the counter rises have another number of words than the rest,
-    and therefore end a step: `iter 2 step 1 … (optimizer.step)`.
+    """Return whether the lines in which the counter rises have another number of words than the
+    rest, and therefore end a step: `iter 2 step 1 … (optimizer.step)`.
     """
     pairs = zip(itertools.pairwise(count.values), count.rows[1:], strict=True)
     rising = collections.Counter[tuple[bool, int]]()
@@ -616,11 +617,11 @@ def _recurring(training: Iterable[Row], main: Sequence[Row]) -> frozenset[str]:
 
 
 def _has_copies(count: _Count, rows: Sequence[Row]) -> bool:
-    """Return whether several processes print each step: most steps have several lines near each other
-    with the same kinds of values.
+    """Return whether several processes print each step: most steps have several lines near each
+    other with the same kinds of values.
 
-    Consecutive trainings repeat steps, too, but farther apart: in two with 3 records each, the lines
-    of a step are 3 apart.
+    Consecutive trainings repeat steps, too, but farther apart: in two with 3 records each, the
+    lines of a step are 3 apart.
     """
     places: dict[tuple[int, frozenset[str]], list[int]] = {}
     for place, (row, value) in enumerate(zip(count.rows, count.values, strict=True)):

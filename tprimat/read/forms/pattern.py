@@ -38,7 +38,7 @@ SAME = 0.01
 
 
 def pattern_of(found: Interpretation, lines: Callable[[], Iterable[Line]]) -> str:
-    """Return a --pattern that reads the same steps and times as the form; empty if there is none."""
+    """Return a --pattern that reads the same steps and times as the form; empty without one."""
     number, _ = found.form.example
     example = next((line.text for line in lines() if line.number == number), "")
     pattern = _written(found, example)

@@ -37,7 +37,7 @@ LINE_FORMS = 256
 """Outlines of lines whose fields are cached."""
 
 MORE_THAN_A_PAGE = 1_000
-"""Number of steps from which on a text is a log, not a page that quotes logs of several programs."""
+"""Steps from which on a text is a log, not a page that quotes logs of several programs."""
 
 TORN = "?"
 """Placeholder of a torn number; a label with it is torn, too."""
@@ -72,7 +72,7 @@ class ProgramReader(StepReader):
     rewards: frozenset[str] = frozenset()
 
     def completes(self, record: Record, printed: Printed) -> None:
-        """Set further values of a record from the printed values by label; a row may replace this."""
+        """Set further values of a record from its printed values; a row may replace this."""
 
     def finishes(self, run: RunBuilder) -> None:
         """Set what follows from all records of a training; a row may replace this."""
@@ -138,8 +138,8 @@ class Lines(ProgramReader):
 
 
 class MicroBatches(ProgramReader):
-    """Reads a line per micro-batch. The time of a step is the sum of those of its micro-batches, its
-    loss that of the line that ends it.
+    """Reads a line per micro-batch. The time of a step is the sum of those of its micro-batches,
+    its loss that of the line that ends it.
 
     Attributes:
         header: finds such a line; its groups are iteration, step, loss, milliseconds and, if the
@@ -164,8 +164,8 @@ class MicroBatches(ProgramReader):
         if iteration <= self._last:
             self._begin()
         elif self._last and iteration > self._last + 1:
-            # Iterations 4 and 8 without those between them: only some are logged, or a line is torn,
-            # so that the sum would not be the time of the step.
+            # Iterations 4 and 8 without those between them: only some are logged, or a line is
+            # torn, so that the sum would not be the time of the step.
             self._is_incomplete = True
         self._last = iteration
         self._count += 1
@@ -282,7 +282,7 @@ class Labels(ProgramReader):
         super().done(run)
 
     def finish(self) -> list[ParsedLog]:
-        """Return the runs, in the order of the log, except those of a single line: it is a quote."""
+        """Return the runs, in the order of the log, except those of a single line (quotes)."""
         return [log for log in super().finish() if log.steps >= FEWEST]
 
 
@@ -350,7 +350,9 @@ class Blocks(ProgramReader, BlockReader):
         return step, planned
 
     def kept(self, name: str, value: str, line: Line) -> str | None:
-        """Return a value if it belongs in the record of the block, else None; a row may replace this."""
+        """Return a value if it belongs in the record of the block, else None; a row may replace
+        this.
+        """
         return value
 
     def put(self, name: str, value: str, line: Line) -> None:

@@ -67,8 +67,9 @@ PROGRAMS = (
         completes=quirks.composer_completes,
     ),
     # Its words are tokens of all GPUs; for translation only those of the target language. The loss
-    # of most of its criterions is in bits (log base 2). Source: _reduce_and_log_stats() in fairseq/trainer.py
-    # and reduce_metrics() in fairseq/tasks/fairseq_task.py of facebookresearch/fairseq.
+    # of most of its criterions is in bits (log base 2). Source: _reduce_and_log_stats() in
+    # fairseq/trainer.py and reduce_metrics() in fairseq/tasks/fairseq_task.py of
+    # facebookresearch/fairseq.
     program(
         Labels,
         "fairseq",
@@ -123,8 +124,8 @@ PROGRAMS = (
             r"|Memory used: (?P<peak_memory_allocated_gb>[\d.]{1,12}) GB"
         ),
     ),
-    # Its step times follow from elapsed_time. throughput is the mean of all GPUs since the start, in
-    # tokens without padding; it is only printed with include_num_input_tokens_seen. Source:
+    # Its step times follow from elapsed_time. throughput is the mean of all GPUs since the start,
+    # in tokens without padding; it is only printed with include_num_input_tokens_seen. Source:
     # LogCallback in src/llamafactory/train/callbacks.py of hiyouga/LLaMA-Factory.
     program(
         Entries,
@@ -395,8 +396,8 @@ PROGRAMS = (
         ),
     ),
     # For reinforcement learning and fine-tuning. In the former the tokens of a step depend on the
-    # lengths of the responses, so they are not batch size × sequence length. Newer versions print no
-    # time for fine-tuning. Values of numpy 2 are printed as np.float64(0.5). Source:
+    # lengths of the responses, so they are not batch size × sequence length. Newer versions print
+    # no time for fine-tuning. Values of numpy 2 are printed as np.float64(0.5). Source:
     # verl/trainer/ppo/metric_utils.py, verl/trainer/sft_trainer.py and
     # verl/utils/logger/aggregate_logger.py of volcengine/verl, and a console of a PPO training.
     program(
@@ -457,8 +458,8 @@ PROGRAMS = (
         completes=quirks.verl_completes,
         finishes=quirks.verl_finishes,
     ),
-    # Each rank prints its own tokens, rate and loss; reduced_llm_loss is the loss over all ranks. Its
-    # GB are GiB. Source: _log_step() in xtuner/v1/train/trainer.py of InternLM/xtuner.
+    # Each rank prints its own tokens, rate and loss; reduced_llm_loss is the loss over all ranks.
+    # Its GB are GiB. Source: _log_step() in xtuner/v1/train/trainer.py of InternLM/xtuner.
     program(
         Labels,
         "xtuner",

@@ -1,4 +1,6 @@
-"""Functions for what the attributes of a row can't express; a row passes them as methods of its reader."""
+"""Functions for what the attributes of a row can't express; a row passes them as methods of its
+reader.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from tprimat.read.parsing.values import (
 )
 
 LEAST_SHARE = 0.99
-"""Smallest ratio of the tokens/s of all GPUs and of one that rounding explains: with a smaller one the
-printed rates contradict each other.
+"""Smallest ratio of the tokens/s of all GPUs and of one that rounding explains: with a smaller one
+the printed rates contradict each other.
 """
 
 NEMO_ONE_GPU, NEMO_ALL_GPUS = "E2E (Tokens/sec/gpu)", "E2E (Tokens/sec)"
@@ -61,8 +63,8 @@ def ms_swift_place(reader: ProgramReader, entry: Printed) -> Place:
 
 
 def verl_completes(reader: ProgramReader, record: Record, printed: Printed) -> None:
-    """Set the parts of the step and its learning rate, which fine-tuning prints in thousandths; state
-    the number of GPUs: perf/throughput is total_num_tokens / (time_per_step × GPUs).
+    """Set the parts of the step and its learning rate, which fine-tuning prints in thousandths;
+    state the number of GPUs: perf/throughput is total_num_tokens / (time_per_step × GPUs).
     """
     if (scaled := number(printed.get("train/lr(1e-3)"))) is not None:
         record.put("learning_rate", times(scaled, "1e-3"))
@@ -104,7 +106,9 @@ def nemo_rl_finishes(reader: ProgramReader, run: RunBuilder) -> None:
 
 
 def composer_completes(reader: ProgramReader, record: Record, block: Printed) -> None:
-    """Set the learning rate, whose label names the optimizer; state the sizes that follow from values."""
+    """Set the learning rate, whose label names the optimizer; state the sizes that follow from
+    values.
+    """
     rates = [name for name in block if name.startswith("lr-")]
     record.put("learning_rate", block[rates[0]] if rates else None)
     record.unread = tuple(name for name in record.unread if name not in rates)

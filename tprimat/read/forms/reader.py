@@ -51,7 +51,9 @@ _WHOLE_TIME = re.compile(
     r"(?P<unit> ?[a-z]{1,7}\b)?",
     re.IGNORECASE,
 )
-"""The time of a whole training: Training took 00:02:30; Total time: 1.81 minutes; wall time: 756.650 s."""
+"""The time of a whole training: Training took 00:02:30; Total time: 1.81 minutes; wall time:
+756.650 s.
+"""
 
 ANOTHER_FORM = 5
 """Number of lines with values of a training after the last record that show that the form has
@@ -234,8 +236,8 @@ class FormReader(StepReader):
         return is_taken
 
     def _read_piece(self, piece: Piece, line: int) -> bool:
-        """Begin a record with the values of a line, or add them to the open one; return False if the
-        line has neither a step nor values.
+        """Begin a record with the values of a line, or add them to the open one; return False if
+        the line has neither a step nor values.
         """
         counter = piece.outline.field(self.form.counter)
         values = self._values(piece)
@@ -276,8 +278,8 @@ class FormReader(StepReader):
         return True
 
     def _is_apart(self, step: int) -> bool:
-        """Return whether a step after a heading or a code fence belongs to another training, since it
-        doesn't follow the last one: 1001 after 1100.
+        """Return whether a step after a heading or a code fence belongs to another training, since
+        it doesn't follow the last one: 1001 after 1100.
         """
         last = self.sorter.last
         if not self._has_heading or last is None or self.form.epoch is not None:
@@ -306,8 +308,8 @@ class FormReader(StepReader):
         return step
 
     def _step_of_epoch(self, step: int, piece: Piece) -> int:
-        """Return the step counted over all epochs: of 90 batches per epoch, batch 10 of epoch 2 is step
-        100. Without a total an epoch is taken to end with its last printed batch.
+        """Return the step counted over all epochs: of 90 batches per epoch, batch 10 of epoch 2 is
+        step 100. Without a total an epoch is taken to end with its last printed batch.
         """
         field = piece.outline.field(self.form.epoch or "")
         epoch = whole(piece.printed[field.place]) if field else None
@@ -327,8 +329,8 @@ class FormReader(StepReader):
         return step + self._offset + (self._count == step + self._offset and begins_again)
 
     def _closed_step(self, step: int, piece: Piece) -> int | None:
-        """Return the step at the end of an epoch, if only these are printed: 196/196 twice are steps 196
-        and 392. A progress bar that is printed again has the same step.
+        """Return the step at the end of an epoch, if only these are printed: 196/196 twice are
+        steps 196 and 392. A progress bar that is printed again has the same step.
         """
         if step != self.form.closed:
             return None
@@ -350,8 +352,8 @@ class FormReader(StepReader):
         return False
 
     def _is_another(self, step: int, values: Mapping[str, float]) -> bool:
-        """Return whether a line begins another record than the open one: that of another step, or that
-        of another rank that prints the same values.
+        """Return whether a line begins another record than the open one: that of another step, or
+        that of another rank that prints the same values.
         """
         if self._open is None or self._open.step != step:
             return True
@@ -400,8 +402,8 @@ class FormReader(StepReader):
         self._values_of_open |= values.keys()
 
     def _close(self) -> None:
-        """Pass the open record to the sequencer, with the sum of the times of its micro-batches if all
-        are there.
+        """Pass the open record to the sequencer, with the sum of the times of its micro-batches if
+        all are there.
         """
         record = self._open
         self._open = None
@@ -467,16 +469,16 @@ class FormReader(StepReader):
             run.unknown["step_times"] = found.contradiction
 
     def _close_gaps(self, records: Sequence[Record]) -> None:
-        """Let a record after a gap cover as many steps as others: the printed time is not that of the
-        steps that were cut out of the log.
+        """Let a record after a gap cover as many steps as others: the printed time is not that of
+        the steps that were cut out of the log.
         """
         for record in records:
             if (record.window or 1) > FAR * self.form.stride:
                 record.window = self.form.stride
 
     def _timed(self, run: RunBuilder, records: Sequence[Record]) -> Timed:
-        """Return the times of the steps of a training; if only a mean of times or losses is printed, it
-        is used instead.
+        """Return the times of the steps of a training; if only a mean of times or losses is
+        printed, it is used instead.
         """
         are_means = all(PRINTED not in record.native for record in records)
         for record in records:
@@ -501,7 +503,9 @@ class FormReader(StepReader):
         return found
 
     def _state_sizes(self, run: RunBuilder) -> None:
-        """State the settings that are equal in all lines, and the GPUs that follow from their rates."""
+        """State the settings that are equal in all lines, and the GPUs that follow from their
+        rates.
+        """
         line, text = self.form.example
         self._gpus.state_in(run.stated, line)
         for name, values in self._settings.items():

@@ -92,8 +92,8 @@ def follows(size: str, value: int, how: str) -> Note:
 def _value(
     rule: _Rule, columns: Mapping[str, Sequence[float | None]], known: Mapping[str, int]
 ) -> int | None:
-    """Return the number that nearly all records give (AGREEING); None if there is none, or if a value
-    is missing.
+    """Return the number that nearly all records give (AGREEING); None if there is none, or if a
+    value is missing.
     """
     factor = 1.0
     printed: list[list[Sequence[float | None]]] = []

@@ -1,4 +1,6 @@
-"""Records of lines that are not one step each: micro-batches, intervals, and lines of several ranks."""
+"""Records of lines that are not one step each: micro-batches, intervals, and lines of several
+ranks.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,11 @@ LEAST_RANKED = 3
 
 
 def number_ranks(records: Sequence[Record]) -> None:
-    """Set the origin of records if each rank prints a line: most steps are printed several times in a
-    row.
+    """Set the origin of records if each rank prints a line: most steps are printed several times in
+    a row.
 
-    In steps 0 0 1 1 2 2 every second line is that of another rank; in 0 1 2 2 3 one step is repeated.
+    In steps 0 0 1 1 2 2 every second line is that of another rank; in 0 1 2 2 3 one step is
+    repeated.
     """
     groups = []
     for _, lines in itertools.groupby(records, lambda record: record.step):
@@ -36,8 +39,8 @@ def set_interval_times(records: Sequence[Record]) -> None:
     """Set windows, and step times by the native value interval_seconds, the time of all steps since
     the record before.
 
-    The first record has as many steps as the next one: records at steps 10 and 20 have 10 steps each.
-    A single record has an unknown number, unless it is at step 1.
+    The first record has as many steps as the next one: records at steps 10 and 20 have 10 steps
+    each. A single record has an unknown number, unless it is at step 1.
     """
     apart = records[1].step - records[0].step if len(records) > 1 else 1
     step = max(records[0].step - apart, 0)
@@ -107,8 +110,8 @@ def _groups(rows: Rows) -> Iterator[Rows]:
 
 
 def _ends_on_rise(rows: Rows) -> bool:
-    """Return whether the line on which the step rises ends it: micro-batches count from 1, and the step
-    rises at multiples of their number per step, as at 2, 4 and 6.
+    """Return whether the line on which the step rises ends it: micro-batches count from 1, and the
+    step rises at multiples of their number per step, as at 2, 4 and 6.
     """
     rises = []
     for row, later in itertools.pairwise(rows):

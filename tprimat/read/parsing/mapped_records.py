@@ -43,9 +43,9 @@ VALUES = {
     "batch": "samples_per_step",
     "tokens": "tokens_per_step",
 }
-"""The values that --columns and --pattern know, and their names in a record. Times are in s: `time` of a
-step, `interval` of all steps since the record before, `elapsed` since the start. `micro_step` counts
-micro-batches.
+"""The values that --columns and --pattern know, and their names in a record. Times are in s: `time`
+of a step, `interval` of all steps since the record before, `elapsed` since the start. `micro_step`
+counts micro-batches.
 """
 
 BY_KIND = {kind: value for value, kind in reversed(VALUES.items()) if kind}
@@ -54,8 +54,8 @@ BY_KIND |= {meanings.STEP: "step", "global_batch_size": "batch"}
 
 
 def columns_by_words(names: Iterable[str]) -> str:
-    """Return an argument of --columns for a table with columns of these names: the first column of each
-    kind that the names state. Without a step or another value it is a template to fill in.
+    """Return an argument of --columns for a table with columns of these names: the first column of
+    each kind that the names state. Without a step or another value it is a template to fill in.
     """
     columns = dict[str, str]()
     for name in names:
@@ -130,7 +130,9 @@ class MappedRecords:
         return name if is_count or found.digits >= LEAST_DIGITS else ""
 
     def _set_time_by_rate(self, record: Record, exact: set[str]) -> None:
-        """Set the time of a step by the first of its rates (_RATES) if the record has no other time."""
+        """Set the time of a step by the first of its rates (_RATES) if the record has no other
+        time.
+        """
         native = record.native
         if record.seconds is not None or {"interval_seconds", "elapsed_seconds"} & native.keys():
             return
@@ -169,9 +171,9 @@ _RATES = {
 def _set_step_times(training: LoggedTraining, named: Collection[str]) -> None:
     """Set the windows of records, and the times of steps by other times if none are printed.
 
-    A time that is printed at every tenth step may be the mean of ten steps or the time of one. If the
-    log has a clock, it is taken as the mean and compared with the clock; otherwise as the time of
-    one.
+    A time that is printed at every tenth step may be the mean of ten steps or the time of one. If
+    the log has a clock, it is taken as the mean and compared with the clock; otherwise as the time
+    of one.
     """
     records = training.ordered()
     if any(record.stamp or "elapsed_seconds" in record.native for record in records):
@@ -216,7 +218,7 @@ def _state_sizes(training: LoggedTraining, found: MappedRecords) -> None:
 
 
 def _set_derived(records: Sequence[Record]) -> None:
-    """Set the tokens of a step by its rate and time, and utilizations in percent if one exceeds 1."""
+    """Set the tokens of a step by rate and time, and MFU in percent if one exceeds 1."""
     is_percent = any(record.native.get("mfu", 0.0) > 1 for record in records)
     for record in records:
         if is_percent and "mfu" in record.native:
@@ -228,7 +230,9 @@ def _set_derived(records: Sequence[Record]) -> None:
 
 MILLISECONDS = "times-fit-milliseconds"
 INTERVAL, ELAPSED = "times-fit-interval", "times-fit-elapsed"
-"""Codes of notes on printed times that agree with the log's clock only if they have another meaning."""
+"""Codes of notes on printed times that agree with the log's clock only if they have another
+meaning.
+"""
 
 
 def complete(training: LoggedTraining, found: MappedRecords) -> None:

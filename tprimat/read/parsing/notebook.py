@@ -19,8 +19,8 @@ def is_notebook(opening: str) -> bool:
 
 
 def printed_text(stream: BinaryIO) -> str | None:
-    """Return what the cells of a notebook printed; None for other files, and for notebooks that are cut
-    off or too large. The stream is at its start afterwards.
+    """Return what the cells of a notebook printed; None for other files, and for notebooks that are
+    cut off or too large. The stream is at its start afterwards.
     """
     opening = stream.read(1 << 12).decode("utf-8", errors="replace")
     stream.seek(0)

@@ -12,17 +12,17 @@ from tprimat.read.parsing.values import digits, duration, number, times
 NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?|nan|inf)"
 
 PER_SECOND, PERCENT = "per second", "%"
-"""Units of a rate that is printed instead of a time (9.5 it/s), and of a share; other units are decimal
-factors, such as 1e-3 for ms.
+"""Units of a rate that is printed instead of a time (9.5 it/s), and of a share; other units are
+decimal factors, such as 1e-3 for ms.
 """
 
 DURATIONS = ("time", "interval", "elapsed")
 RATES = ("tokens_per_second", "tokens_per_second_per_gpu")
-"""Values that may have a unit of time, and values that may be in thousands or millions of tokens."""
+"""Values that may have a unit of time, and values that may count thousands or millions of tokens."""
 
 _WITH_WORDS = ("_second", "_gpu", "tokens", "batch")
-"""Ends of the names of values whose cells may have words behind the number: 9.5 it/s, 410 TFLOP/s, 32
-samples.
+"""Ends of the names of values whose cells may have words behind the number: 9.5 it/s, 410 TFLOP/s,
+32 samples.
 """
 
 _SCALE = f"(?-i:[{''.join(meanings.MULTIPLIERS)}])"
@@ -75,8 +75,8 @@ def pattern_of(value: str) -> str:
 
 
 def unit_beside(value: str, before: str, behind: str = "") -> str:
-    """Return the unit of a value from the text before it, such as the name of its column, or behind it;
-    empty for none.
+    """Return the unit of a value from the text before it, such as the name of its column, or behind
+    it; empty for none.
     """
     if value in DURATIONS or value == "time_ms":
         if (found := _unit_of_time(behind.lstrip())) or value == "time_ms":
@@ -95,7 +95,7 @@ def unit_beside(value: str, before: str, behind: str = "") -> str:
 
 
 def printed(value: str, cell: object) -> Printed | None:
-    """Return the number in a cell, or in a text that pattern_of() matches; None for anything else."""
+    """Return the number in a cell, or in a text that pattern_of() matches; None for others."""
     figure = number(cell)
     if not isinstance(cell, str):
         # A float has lost its trailing zeros: 0.5 may have been 0.500.
