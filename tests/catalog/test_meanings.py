@@ -190,7 +190,7 @@ LABELS = [
     ("tokens_per_sec", "tokens_per_second", "tokens per sec"),
     ("tokens_per_second", "tokens_per_second", "tokens per second"),
     ("train_tokens_per_second", "tokens_per_second", "tokens per second"),
-    ("actor_train_tok_per_s", "tokens_per_second", "tok per s"),
+    ("actor_train_tok_per_s", meanings.IGNORED, "actor train tok per s"),
     ("token throughput", "tokens_per_second", "token throughput"),
     ("tgs", "tokens_per_second_per_gpu", "tgs"),
     ("tgs (tokens/gpu/second", "tokens_per_second_per_gpu", "tgs"),

@@ -83,6 +83,11 @@ MEANINGS = _rows(
     ("mfu_percent", r"\b(?:mfu|model flops utili[sz]ation)\b"),
     (IGNORED, r"\b(?:hfu|hardware (?:tflops|flops)|flops estimated)\b"),
     ("tflops_per_gpu", r"\b(?:t ?flops?|tflop/s|teraflops|tflops)\b"),
+    # The rate of one part of a step, such as generation, is not that of the step.
+    (
+        IGNORED,
+        rf"\b(?:rollout|generation|gen|decode|prefill|actor|critic|ref)\b.*\b{_TOKENS}{_PER}{_SECOND}\b",
+    ),
     (
         "tokens_per_second_per_gpu",
         rf"\b{_TOKENS}{_PER}{_SECOND}\b.{{0,40}}{_DEVICE}\b|\b{_TOKENS}{_PER}{_DEVICE}{_PER}{_SECOND}\b"

@@ -121,3 +121,9 @@ def test_a_validation_is_no_step(samples):
     # The first record has the start-up in its rate.
     assert run.step_times[0] == 2.0
     assert max(filter(None, run.step_times[1:])) < 0.13
+
+
+def test_the_rate_of_a_part_of_the_step_is_not_that_of_the_step(samples):
+    """Generation and the update of the actor print tokens per second of their own times."""
+    run, _ = read_case(samples, "b_26_slime_console.log")
+    assert not any("tokens" in name for name in run.native_metrics)

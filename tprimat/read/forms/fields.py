@@ -13,7 +13,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tprimat.catalog import meanings
 from tprimat.catalog.meanings import Unit
@@ -69,6 +69,7 @@ _OTHER_WORK = re.compile(
 )
 """Words in the title of a progress bar that doesn't count training steps."""
 
+_GENERATION = re.compile(r"\W*(?:rollout|generation)[/_ ]", re.IGNORECASE)
 _OF_STEPS = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 _QUOTE = re.compile(r"^\s*(?:>\s?)+|^\s*#\s(?=\W*\d|.*\d)")
 _RULE = " \t|-+=:_*"
@@ -391,9 +392,19 @@ def outline_of(outline: str) -> Outline:
         is_other = before is not None and field.kind == meanings.TIME != before.kind
         if not is_mean or is_other:
             fields.append(field)
+    if _says_generation(fields):
+        fields = [field for field in fields if field.kind not in meanings.RATES]
     words = sum(len(_WORD.findall(gap)) for gap in gaps)
     is_evaluation = meanings.is_of_evaluation(gaps[0], outline)
     return Outline(tuple(fields), words, is_evaluation)
+
+
+def _says_generation(fields: Sequence[Field]) -> bool:
+    """Return whether a line without a loss has numbers of a generation: its tokens per second aren't
+    those of the training.
+    """
+    has_loss = any(field.kind == "loss" for field in fields)
+    return not has_loss and any(_GENERATION.match(field.label) for field in fields)
 
 
 def _kind_of_count(field: Field, behind: str) -> str | None:
