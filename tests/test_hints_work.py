@@ -331,6 +331,8 @@ SITUATIONS = [
 ]  # fmt: skip
 
 NO_COMMAND = {
+    r"(if one of its numbers is the time of a step, name it|confirm with --as-read, or say what the numbers are)"
+    r" with --pattern": "where no pattern can be written for the user: tests/read/forms/test_asking.py",
     r"update TensorPrimat": "says what to do outside",
     r"choose another --results-dir": (
         "a directory that can be written to: tests/cli/test_compare_command.py"

@@ -76,7 +76,7 @@ ROWS = {
             ),
             "form-window-assumed": (
                 "assumed: the time is that of the {steps} steps since the line before (the training"
-                " took {took:duration})"
+                " took {took:,.6g} s)"
             ),
             "form-elapsed-assumed": "assumed: {label} is the time since the start, in seconds",
             "form-order-assumed": "assumed: each line is the next step (no number counts them)",
@@ -111,7 +111,7 @@ ROWS = {
             "form-lacks-time": (
                 "no number of it says how long a step takes: no time, no rate, no time stamp"
             ),
-            "form-unknown": "nothing explains {labels:names}",
+            "form-unknown": "nothing explains {labels}",
             "form-lacks-records": "it has a single step",
             "form-counts-epochs": "its lines count epochs, not steps",
             "timestamp-unknown": "timestamp unknown: {why}",

@@ -17,7 +17,7 @@ from tprimat.read.forms.reader import Interpretation, interpretations
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.text import Line
 from tprimat.redaction import redacted_start
-from tprimat.text import plain
+from tprimat.text import join_names, plain
 
 LONGEST_SHOWN = 100
 """Characters of the example line that an error shows at most."""
@@ -94,5 +94,5 @@ def _refusal(found: Interpretation) -> list[Note]:
     assert found.lacks is not None
     notes = [Note("form-recurs", {"line": line, "text": shown}), found.lacks]
     if found.lacks.code == "form-lacks-time" and found.form.unknown:
-        notes.append(Note("form-unknown", {"labels": found.form.unknown}))
+        notes.append(Note("form-unknown", {"labels": join_names(found.form.unknown)}))
     return notes
