@@ -331,7 +331,7 @@ SITUATIONS = [
 ]  # fmt: skip
 
 NO_COMMAND = {
-    r"(if a number of it is a step's time, say so|confirm with --as-read, or say what the numbers are)"
+    r"(if one of its numbers is the time of a step, name it|confirm with --as-read, or say what the numbers are)"
     r" with --pattern": "where no pattern can be written for the user: tests/read/forms/test_asking.py",
     r"update TensorPrimat": "says what to do outside",
     r"choose another --results-dir": (

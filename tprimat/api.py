@@ -292,8 +292,8 @@ def read_log(
             --model-shape`.
         pattern: of a text log's lines, as "step {step} .* {time}ms .* loss {loss}"; see `read
             --pattern`.
-        as_read: whether to read a log of no known format also if something is assumed of its lines,
-            such as the unit of a time. The assumptions are among the warnings of its runs.
+        as_read: whether to read a log of no known format even if something must be assumed, such as
+            the unit of a time. The assumptions are among the warnings of its runs.
 
     Raises UnreadableError and UsageError as load() does, and UsageError for a value that
     contradicts a log, or for what is assumed of a log, without `as_read`.

@@ -44,7 +44,7 @@ def test_the_rate_is_tokens_over_time():
     """30 s at 8,000 tokens/s and 10 s at 4,000 are 7,000 tokens/s; the arithmetic mean is 6,000."""
     found = summary([3.0, 1.0] * 10, **{ONE: [8000.0, 4000.0] * 10})
     assert rates(found) == (pytest.approx(7000), None)
-    assert told(found)["average"] == "mean by time"
+    assert told(found)["average"] == "time-weighted mean"
 
 
 def test_windows_weigh_as_many_steps():

@@ -89,7 +89,7 @@ def test_screen_and_json_say_that_the_rates_are_printed(paths, capsys, tmp_path)
 def test_the_page_does_not_compute_what_is_printed(paths):
     found = compare(load(paths(slow=titan(8205), fast=titan(9435))).files)
     text = page.render(verdict.report(found), Sources("1", ""), None).decode()
-    assert "printed by the source; mean of the steady-state steps by their time" in text
+    assert "printed by the source; time-weighted mean of the steady-state steps" in text
     assert "None × None" not in text
 
 

@@ -108,7 +108,7 @@ def test_known_evaluations_are_no_part_of_the_mean():
     state = {"global_step": 100, "max_steps": 100, "log_history": history}
     (run,) = load_one(json.dumps(state))
     assert summarize(run).performance.avg_step_time_seconds == pytest.approx(0.34)
-    assert run.told("whole-run-mean")[0].endswith("with start-up and saving")
+    assert run.told("whole-run-mean")[0].endswith("including start-up and saving")
     assert account_of(run).whole == pytest.approx(64.0)
     evaluation["eval_runtime"] = 64.0
     (run,) = load_one(json.dumps(state))

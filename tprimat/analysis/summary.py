@@ -380,7 +380,7 @@ def _rates(
     first, last = (run.steps[place] for place in (places[0], places[-1]))
     fields: dict[str, NoteValue] = {
         "unit": "tokens/s" if one is None else "tokens/s/GPU",
-        "average": "harmonic mean" if timed.is_by_rates else "mean by time",
+        "average": "harmonic mean" if timed.is_by_rates else "time-weighted mean",
         "steps": f"steps {first}–{last}" if last > first else f"step {first}",
         "unknown": token_rates.unknown_sizes(run, is_timed=not timed.is_by_rates),
     }

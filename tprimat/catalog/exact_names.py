@@ -1,8 +1,8 @@
-"""What a metric's exact name means: the rows of the table of meanings for names that a program or a
-tracker fixes, and that its words alone don't settle.
+"""The meaning of metrics by their exact names, for names that a program or a tracker defines and
+whose words don't say enough.
 
-torchtitan's `wps` is a GPU's, and `throughput` is Megatron's TFLOP/s. A name that no row here has is
-decided by its words, see `meanings`.
+torchtitan's `wps` is the rate of one GPU, and Megatron's `throughput` is in TFLOP/s. Names that are
+in no row here are read by their words, see `meanings`.
 """
 
 from __future__ import annotations
@@ -106,16 +106,18 @@ ROWS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "train_steps_per_second": ("train/train_steps_per_second",),
     },
 }  # fmt: skip
-"""Names by the program that writes them, or by whose they are, and by the value in a record that they
+"""Names by the program that writes them, or by their use, and by the value in a record that they
 mean, with its unit and, for a rate, its scope. The first name that a file has counts.
 """
 
 EVENTS = ("Megatron", "NeMo", "torchtitan", "Transformers", "MaxText", "Lightning's events")
-"""What writes the events of TensorBoard."""
+"""Programs that write events of TensorBoard."""
 
 
 def names_of(*sources: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the names of each kind of value that these give it, the first one's first."""
+    """Return the names of each kind of value in these groups of rows, those of the first group
+    first.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for source in sources:
         for kind, names in ROWS[source].items():

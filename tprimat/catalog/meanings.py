@@ -1,9 +1,9 @@
-"""What a printed number means, by its label and its unit: the rows that every reader of unknown
-names shares.
+"""The meaning of a printed number by its label and its unit, shared by all that reads labels: texts
+of no known format, rows of programs, tables and trackers.
 
-A label is what stands before a number, as `lr` in `lr: 3e-4`; a unit is what stands behind it.
-Labels are compared in lower case, with blanks for `_`, `-` and `.`, and with their parts apart
-(`TrainLoss` is `train loss`). The first row that matches counts, so special rows stand first.
+A label is the text before a number, as `lr` in `lr: 3e-4`; a unit is the text behind it. Labels are
+compared in lower case, with spaces instead of `_`, `-` and `.`, and divided at capital letters
+(`TrainLoss` is `train loss`). The first row that matches counts, so special rows come first.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ STEP, MICRO_STEP, EPOCH = "step", "micro_step", "epoch"
 TIME, INTERVAL, ELAPSED = "seconds", "interval_seconds", "elapsed_seconds"
 STEP_RATE = "steps_per_second"
 IGNORED = ""
-"""A known label whose number says nothing about a step's speed or loss, such as an ETA."""
+"""The kind of a known label whose number isn't used, such as an ETA."""
 
 EVALUATION = "evaluation"
-"""A number of an evaluation, which is no step of a training."""
+"""A number of an evaluation, not of a training step."""
 
 AVERAGED = "averaged"
-"""A mean over more than the latest records, which changes too slowly to be a record's value."""
-
+"""A mean over an unknown number of records, which changes too slowly to be the value of one."""
 
 RATES = frozenset((
     "tokens_per_second", "tokens_per_second_per_gpu", "samples_per_second", "samples_per_second_per_gpu",
@@ -36,18 +35,16 @@ class Meaning(NamedTuple):
     """A row of the table.
 
     Attributes:
-        kind: name of the value in a record, without its unit; "" for what is known and not used.
-        words: the labels that mean it.
-        source: a program that prints it so, or "common" for many.
+        kind: name of the value in a record, or one of the kinds above.
+        words: found in a normalized label that means it.
     """
 
     kind: str
     words: re.Pattern[str]
-    source: str
 
 
-def _rows(*rows: tuple[str, str, str]) -> tuple[Meaning, ...]:
-    return tuple(Meaning(kind, re.compile(words), source) for kind, words, source in rows)
+def _rows(*rows: tuple[str, str]) -> tuple[Meaning, ...]:
+    return tuple(Meaning(kind, re.compile(words)) for kind, words in rows)
 
 
 _STEP_WORD = r"(?:it|iter|iters|iteration|iterations|step|steps|batch|batches|update|updates)"
@@ -62,71 +59,56 @@ _SAMPLES = (
 _OF_DEVICE = rf"(?:{_PER}{_DEVICE}\b|\b(?:per|each|one) {_DEVICE}\b)"
 
 MEANINGS = _rows(
-    (EVALUATION, r"\b(?:val|valid|validation|eval|evaluation|evaluate|test|dev|cv)\b", "common"),
+    (EVALUATION, r"\b(?:val|valid|validation|eval|evaluation|evaluate|test|dev|cv)\b"),
     (
         IGNORED,
         r"\b(?:eta|remaining|left|to go|expected|estimated|skipped|nan iterations|scale|scaler"
         r"|weight decay|wd|seed|best|patience|clip|threshold|target|ratio|temperature|dropout"
         r"|pid|port|version|warmup|warm up|beta|beta1|beta2|eps|num params|parameters|params)\b",
-        "common",
     ),
-    (IGNORED, r"\b(?:weight|param|parameter) norm$", "common"),
-    (IGNORED, rf"\b(?:us|ms|s)/{_SAMPLES}$", "Keras"),
+    (IGNORED, r"\b(?:weight|param|parameter) norm$"),
+    # Keras
+    (IGNORED, rf"\b(?:us|ms|s)/{_SAMPLES}$"),
     (
         IGNORED,
         r"\b(?:total|max|num|number of|planned) (?:train |training |optimization )?(?:steps|iters"
         r"|iterations|epochs|batches)\b|\b(?:total|max) (?:num )?updates\b",
-        "common",
     ),
     (
         "num_gpus",
         r"\b(?:num|number|no)(?: of)? ?(?:gpus|devices)\b|\bworld ?size\b|^gpus$|^gpu count$",
-        "common",
     ),
     # A word for a mean makes any other label one.
-    (
-        AVERAGED,
-        r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving|global avg)\b",
-        "common",
-    ),
-    ("mfu_percent", r"\b(?:mfu|model flops utili[sz]ation)\b", "common"),
-    (IGNORED, r"\b(?:hfu|hardware (?:tflops|flops)|flops estimated)\b", "common"),
-    (IGNORED, r"\b(?:total|aggregate|global|cluster|overall|sum)\b.*flop", "common"),
-    (
-        "tflops_per_gpu",
-        r"\b(?:t ?flops?|tflop/s|teraflops|tflops)\b",
-        "common",
-    ),
-    # Tokens by the time of a part of a step alone.
+    (AVERAGED, r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving|global avg)\b"),
+    ("mfu_percent", r"\b(?:mfu|model flops utili[sz]ation)\b"),
+    (IGNORED, r"\b(?:hfu|hardware (?:tflops|flops)|flops estimated)\b"),
+    (IGNORED, r"\b(?:total|aggregate|global|cluster|overall|sum)\b.*flop"),
+    ("tflops_per_gpu", r"\b(?:t ?flops?|tflop/s|teraflops|tflops)\b"),
+    # The rate of one part of a step, such as generation, is not that of the step.
     (
         IGNORED,
         rf"\b(?:rollout|generation|gen|decode|prefill|actor|critic|ref)\b.*\b{_TOKENS}{_PER}{_SECOND}\b",
-        "common",
     ),
     (
         "tokens_per_second_per_gpu",
         rf"\b{_TOKENS}{_PER}{_SECOND}\b.{{0,40}}{_DEVICE}\b|\b{_TOKENS}{_PER}{_DEVICE}{_PER}{_SECOND}\b"
         rf"|\b(?:tps|tgs|tok s){_OF_DEVICE}|\btgs\b|\b{_DEVICE} {_TOKENS}{_PER}{_SECOND}\b",
-        "common",
     ),
     (
         "tokens_per_second",
         rf"\b(?:total )?{_TOKENS}{_PER}{_SECOND}\b|\b[kmg]?tps\b|\bwps\b"
         rf"|\b{_TOKENS}ps\b|\b{_TOKENS} s\b|\btoken throughput\b",
-        "common",
     ),
     (
         "samples_per_second_per_gpu",
         rf"\b{_SAMPLES}{_PER}{_SECOND}\b.{{0,40}}{_DEVICE}\b|\b{_SAMPLES}{_PER}{_DEVICE}{_PER}{_SECOND}\b",
-        "common",
     ),
-    ("samples_per_second", rf"\b{_SAMPLES}{_PER}{_SECOND}\b|\bsps\b", "common"),
-    (STEP_RATE, rf"\b{_STEP_WORD}{_PER}{_SECOND}\b|\bups\b", "common"),
+    ("samples_per_second", rf"\b{_SAMPLES}{_PER}{_SECOND}\b|\bsps\b"),
+    (STEP_RATE, rf"\b{_STEP_WORD}{_PER}{_SECOND}\b|\bups\b"),
     (
         IGNORED,
         r"\b(?:p\d{1,2}|max|maximum|min|minimum|best|worst|slowest|fastest|std|stddev|jitter)\b"
         r".*\b(?:time|latency|duration)\b",
-        "common",
     ),
     # Parts of a step come before the step's own time, whose words they share.
     (
@@ -135,107 +117,89 @@ MEANINGS = _rows(
         r"|wait|io|gen|generation|rollout|reward|save|saving|checkpoint|ckpt|reduce|allreduce|sync"
         r"|h2d|dtf|dtb|compute|compile|cpu|gpu|device|ref|actor|critic|update weights|logging)"
         r" (?:\w+ )?(?:time|t|ms|s|duration|latency|took)?$",
-        "common",
     ),
-    (IGNORED, r"\bepoch (?:time|duration|cost|took)\b|\btime (?:per|of|for) epoch\b", "common"),
+    (IGNORED, r"\bepoch (?:time|duration|cost|took)\b|\btime (?:per|of|for) epoch\b"),
+    # PaddleNLP
     (
         INTERVAL,
         r"\b(?:interval|window|log|logging) (?:time|runtime|duration|seconds|elapsed)\b"
         r"|\b(?:steps|iters|iterations|batches|updates) (?:in|take|takes|took)$"
         r"|\btime for (?:last )?\d* ?(?:steps|iterations)\b",
-        "PaddleNLP",
     ),
     (
         TIME,
         rf"\b(?:{_STEP_WORD}|train|training) ?(?:time|timing|duration|latency|took|elapsed|cost|dt|seconds|secs)\b"
         rf"|\b(?:time|{_SECOND}|ms){_PER}{_STEP_WORD}\b|\btime {_STEP_WORD}\b|\b{_STEP_WORD} (?:ms|s)$",
-        "common",
     ),
     (
         ELAPSED,
         r"\b(?:elapsed|wall ?clock|wall ?time|wall|since start|total time|time elapsed|time total"
         r"|runtime|cumulative time|uptime)\b",
-        "common",
     ),
     (
         TIME,
         r"\b(?:batch|step|iter) t$"
         r"|\b(?:time|dt|took|duration|latency|delta|secs|seconds)"
         r"(?: ?\(?(?:ms|s|sec|secs|seconds)\)?)?$",
-        "common",
     ),
-    ("loss", r"^train(?:ing)? loss step$", "Lightning"),
+    # Lightning
+    ("loss", r"^train(?:ing)? loss step$"),
     (
         "aux_loss",
         r"\b[a-z]loss$|\b(?:g|d|generator|discriminator|aux|balance|balancing|z|router|mtp|distill"
         r"|kl|rl|pg|vf|policy|value|(?<!cross )entropy|reg|commit|adv|disc|gen|dur|mel|cls|bbox|box"
         r"|dfl|rpn|mask|obj|giou|l1|ctc|att|ins)(?: \d)? loss\b|\bloss (?!value|is|train|total)\w+$",
-        "common",
     ),
-    (
-        "loss",
-        r"\bloss(?: value| is| train| total)?$|\bnll$|\bxent$|\bcross entropy$|\bce$",
-        "common",
-    ),
-    (
-        IGNORED,
-        r"\b(?:acc|accuracy|ppl|perplexity|bpb|bpc|bits|entropy|kl|reward|score|top ?\d)\b",
-        "common",
-    ),
-    ("learning_rate", r"\b(?:lr|learning rate|lrs)\b", "common"),
-    ("grad_norm", r"\bg(?:rad(?:ient)?)? ?norm\b|\bglobal norm\b|\bnorm$|\bgn(?:orm)?$", "common"),
+    ("loss", r"\bloss(?: value| is| train| total)?$|\bnll$|\bxent$|\bcross entropy$|\bce$"),
+    (IGNORED, r"\b(?:acc|accuracy|ppl|perplexity|bpb|bpc|bits|entropy|kl|reward|score|top ?\d)\b"),
+    ("learning_rate", r"\b(?:lr|learning rate|lrs)\b"),
+    ("grad_norm", r"\bg(?:rad(?:ient)?)? ?norm\b|\bglobal norm\b|\bnorm$|\bgn(?:orm)?$"),
     (
         "tokens_per_step",
         rf"\b{_TOKENS}{_PER}{_STEP_WORD}\b|\bbatch {_TOKENS}\b|\b{_TOKENS} (?:in|per) batch\b",
-        "common",
     ),
     (
         "consumed_tokens",
         rf"\b(?:consumed|total|seen|trained|processed|cumulative|num|n) {_TOKENS}\b"
         rf"|\b{_TOKENS} (?:seen|consumed|processed|so far|total)\b|\b{_TOKENS}$",
-        "common",
     ),
     (
         "consumed_samples",
         rf"\b(?:consumed|total|seen|processed|num) {_SAMPLES}\b|\b{_SAMPLES} (?:seen|consumed|so far)\b|\b{_SAMPLES}$",
-        "common",
     ),
-    ("memory", r"\b(?:mem|memory|vram|allocated|reserved|peak|max mem|cached)\b", "common"),
+    ("memory", r"\b(?:mem|memory|vram|allocated|reserved|peak|max mem|cached)\b"),
     (
         "global_batch_size",
         r"\b(?:global|total|effective) (?:train )?batch ?(?:size)?$|\bgbs$|\bbsz$",
-        "common",
     ),
-    (IGNORED, r"\b(?:micro )?batch ?size$|\bmbs$", "common"),
-    ("sequence_length", r"\b(?:seq|sequence|context) ?(?:len|length)$|\bblock size$", "common"),
-    (MICRO_STEP, r"\bmicro ?(?:step|batch|iter|iteration)$", "common"),
-    (
-        STEP,
-        r"\b(?:global|optimizer|opt|train|training) ?(?:step|iter|iteration|update)s?$",
-        "common",
-    ),
-    (STEP, r"\b(?:iteration|iter|num updates|update|updates)s?$", "common"),
-    (STEP, r"\b(?:step|steps)$", "common"),
-    (STEP, r"\b(?:step|iter|iteration|batch)s? train$", "mmengine"),
-    (STEP, r"\b(?:it|itr|batch|batch idx|batch id|i)$", "common"),
-    (STEP, r"^bar$", "tqdm"),
-    (EPOCH, r"\b(?:epoch|epochs|ep)\b", "common"),
+    (IGNORED, r"\b(?:micro )?batch ?size$|\bmbs$"),
+    ("sequence_length", r"\b(?:seq|sequence|context) ?(?:len|length)$|\bblock size$"),
+    (MICRO_STEP, r"\bmicro ?(?:step|batch|iter|iteration)$"),
+    (STEP, r"\b(?:global|optimizer|opt|train|training) ?(?:step|iter|iteration|update)s?$"),
+    (STEP, r"\b(?:iteration|iter|num updates|update|updates)s?$"),
+    (STEP, r"\b(?:step|steps)$"),
+    # mmengine
+    (STEP, r"\b(?:step|iter|iteration|batch)s? train$"),
+    (STEP, r"\b(?:it|itr|batch|batch idx|batch id|i)$"),
+    # tqdm
+    (STEP, r"^bar$"),
+    (EPOCH, r"\b(?:epoch|epochs|ep)\b"),
 )
 
 MEAN_TIME, MEAN_LOSS = "mean_seconds", "mean_loss"
-"""Means of the times of steps and of losses, over as many as the label doesn't say."""
+"""Means of step times and of losses over an unknown number of steps."""
 
 BAR = "bar"
-"""The label of the count of a progress bar, which is a step if nothing else counts them."""
+"""The label of the count of a progress bar, which is the step if nothing else counts steps."""
 
 
 class Unit(NamedTuple):
-    """What stands behind a number, or ends its label.
+    """The unit behind a number or at the end of its label.
 
     Attributes:
-        kind: what it makes of the number, whatever the label says; "" if the label decides.
-        words: the spellings.
-        factor: to the unit that a record has, as a decimal text.
+        kind: of any number with this unit, whatever its label; "" if the label decides.
+        words: matches its spellings.
+        factor: converts to the unit of a record, as a decimal number in a string.
         is_time: whether it is a time.
     """
 
@@ -246,7 +210,7 @@ class Unit(NamedTuple):
 
     @property
     def is_long(self) -> bool:
-        """Whether it is longer than a second: no step is printed in minutes without a label."""
+        """Whether it is minutes or hours, in which no step time is printed without a label."""
         return self.factor in ("60", "3600")
 
 
@@ -254,7 +218,7 @@ _TIMES = (
     (r"us|µs|(?i:microseconds?)", "1e-6"),
     (r"(?i:ms|msecs?|millis|milliseconds?)", "1e-3"),
     (r"s|(?i:secs?|seconds?)", "1"),
-    # An M may be a million.
+    # Not M, which may be a million.
     (r"m|(?i:mins?|minutes?)", "60"),
     (r"h|(?i:hrs?|hours?)", "3600"),
 )
@@ -287,8 +251,8 @@ UNIT_OF_TIME = (
     rf"(?:{_STEP_WORD}{_PER}{_SECOND}"
     rf"|(?:{'|'.join(words for words, _ in _TIMES[:3])})(?:{_PER}{_STEP_WORD})?)(?![\w/])"
 )
-"""A unit behind a time in a line, as a regular expression: ms, s, s/it, it/s; `0.5 min` may be the
-least of several.
+"""A unit behind a time in a line, as a regular expression: ms, s, s/it, it/s. Minutes are not one,
+since `0.5 min` may be a minimum.
 """
 
 MULTIPLIERS = {"K": "1e3", "k": "1e3", "M": "1e6", "G": "1e9", "B": "1e9", "T": "1e12"}
@@ -307,7 +271,7 @@ _APART = re.compile(r"[_\-.\s()\[\]#*'\"`]+")
 
 
 def normalized(label: str) -> str:
-    """Return a label as the rows of MEANINGS have it."""
+    """Return a label as it is compared with the rows of MEANINGS: `train loss` for `TrainLoss`."""
     return _APART.sub(" ", _CAMEL.sub(" ", label)).strip().lower()
 
 
@@ -317,8 +281,8 @@ PERCENT = Unit("", re.compile("%"))
 
 @functools.lru_cache(maxsize=4096)
 def unit_of(behind: str) -> tuple[Unit | None, str, int]:
-    """Return the unit that the text behind a number begins with, the factor of a K, M, G, B or T
-    before it, and where both end.
+    """Return the unit at the start of the text behind a number, the factor of a K, M, G, B or T
+    before it, and the index at which both end: tokens/s, 1e3 and 7 for `K tok/s, loss`.
     """
     factor = "1"
     begin = 0
@@ -342,7 +306,7 @@ def with_scope(kind: str, label: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def meaning_of(label: str) -> Meaning | None:
-    """Return the row that a label, normalized or not, matches first; None if none does."""
+    """Return the first row that matches a label, which may be normalized; None if none does."""
     words = normalized(label)
     for row in MEANINGS:
         if row.words.search(words):
@@ -354,8 +318,8 @@ _OF_STEP = re.compile(rf"\b{_STEP_WORD}\b")
 
 
 def is_of_step(label: str, unit: Unit | None) -> bool:
-    """Return whether a time's label or unit says that it is one step's, as `iter time` and `s/it`
-    do.
+    """Return whether the label or the unit of a time says that it is the time of one step, as `iter
+    time` and `s/it` do.
     """
     if unit is not None and unit.kind == TIME:
         return True
@@ -369,13 +333,13 @@ _TRAINS = re.compile(r"\btrain(?:ing|ed)?\b|(?<![A-Za-z])train_", re.IGNORECASE)
 
 
 def says_training(text: str) -> bool:
-    """Return whether a word of a text says that it is of a training."""
+    """Return whether a text has a word such as `train` or `training`."""
     return _TRAINS.search(text) is not None
 
 
 def is_of_evaluation(text: str, whole: str = "") -> bool:
-    """Return whether a word of a text says that it is of an evaluation, and none of it, or of the
-    whole line that it begins, that it is of a training.
+    """Return whether a text has a word such as `eval` or `validation`, and neither it nor the whole
+    line, if that is given, has one such as `train`.
     """
     return _EVALUATES.search(text) is not None and not says_training(whole or text)
 
@@ -400,13 +364,11 @@ def is_qualified(label: str, unit: Unit | None) -> bool:
 
 
 _MEAN = re.compile(r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving)\b")
-
-
 _MEANS = {TIME: MEAN_TIME, "loss": MEAN_LOSS}
 
 
 def kind_of_mean(label: str) -> str:
-    """Return the kind of a mean by its label: `avg step time` is one of the times of steps."""
+    """Return the kind of a mean by its label: MEAN_TIME for `avg step time`."""
     meaning = meaning_of(_MEAN.sub(" ", normalized(label)))
     return _MEANS.get(meaning.kind, AVERAGED) if meaning else AVERAGED
 
@@ -422,7 +384,7 @@ def counts_steps(behind: str) -> bool:
 def unit_in(label: str) -> Unit | None:
     """Return the unit of time in a label, as in `elapsed (ms)`, `step_time_s` or `ms/batch`."""
     match = _UNIT_OF_STEP.match(label.strip()) or _UNIT_OF_LABEL.search(label)
-    # The least of several times is called step_time_min.
+    # step_time_min is a minimum, not a time in minutes.
     if match is None or match[0] == "_min":
         return None
     return next((unit for unit in UNITS if unit.is_time and unit.words.fullmatch(match[1])), None)

@@ -1,4 +1,4 @@
-"""Output of `read --explain`: what made each number of a log that is read by its form."""
+"""Output of `read --explain`: how each number of a log is read by the form of its lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tprimat.results.fields import JsonObject
 from tprimat.text import plain, shortened
 
 WIDEST = 30
-"""Characters of a label's words that are shown."""
+"""Most characters of the words of a label that are shown."""
 
 
 def explain(paths: Sequence[str]) -> int:

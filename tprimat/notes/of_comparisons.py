@@ -141,11 +141,11 @@ ROWS = {
                 " not the log)]"
             ),
             "samples-compared": (
-                "no tokens/s are known, so samples/s that the sources print are compared: they say"
-                " nothing if the sequences differ in length"
+                "no tokens/s are known, so the samples/s that the sources print are compared: they"
+                " are not comparable if sequence lengths differ"
             ),
             "flops-compared": (
-                "no tokens/s are known, so {unit} that the sources print are compared, and each"
+                "no tokens/s are known, so the {unit} that the sources print are compared, and each"
                 " program counts FLOPs its own way"
             ),
             "rates-printed": (

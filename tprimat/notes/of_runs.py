@@ -65,7 +65,7 @@ ROWS = {
             ),
             "form-would-read": (
                 "it would read {records:count record}, steps {first} to {last}[ by {step}]"
-                "[, {seconds:seconds} a step][ by {time}][, loss by “{loss}”]"
+                "[, {seconds:seconds} per step][ by {time}][, loss by “{loss}”]"
             ),
             "form-unit-assumed": "assumed: the time is in seconds (it has no unit)",
             "form-milliseconds-assumed": (
@@ -86,19 +86,21 @@ ROWS = {
                 "assumed: an epoch has as many steps as are printed (no total says how many)"
             ),
             "form-stamps-vary": (
-                "assumed: times between stamps are those of steps (they vary by half and more)"
+                "assumed: times between stamps are those of steps (many are off the median by half"
+                " and more)"
             ),
             "form-few-steps": "assumed: {count} lines are a training (there are no more)",
             "form-few-records": (
-                "assumed: the usual time follows from {count:count time} between two lines"
+                "assumed: the step time is typical (only {count:count interval} between lines)"
             ),
             "form-training-assumed": "assumed: it is a training (no loss and no word says so)",
             "form-coarse-rate": "assumed: the rate is exact (it has few digits)",
             "form-coarse-clock": (
-                "assumed: the time stamps are exact (they are known to ±{percent:.0f}% of a step)"
+                "assumed: the clock is exact (its resolution makes the step time uncertain by"
+                " ±{percent:.0f}%)"
             ),
             "form-average-assumed": (
-                "assumed: a mean of step times is that of the steps since the line before"
+                "assumed: the printed mean of step times covers the steps since the line before"
             ),
             "form-printed-is-part": (
                 "assumed: the printed time covers a part of a step ({share:.2g}× its time)"
@@ -227,10 +229,10 @@ ROWS = {
                 "loss_values are those of the first of {processes} processes, not the mean over all"
             ),
             "steps-unread": "{steps} without time, loss and gradient norm: {why}",
-            "size-follows": ("the {size} ({value:,}) follows from what the source prints: {how}"),
+            "size-follows": "the {size} ({value:,}) follows from what the source prints: {how}",
             "whole-run-mean": (
-                "only the mean of the whole run is known ({steps:,} steps of {seconds:.4g} s), with"
-                " {included}"
+                "only the mean of the whole run is known ({steps:,} steps of {seconds:.4g} s),"
+                " including {included}"
             ),
             "step-untimed": "step {step} without a time: the clock did not advance",
             "ranks-not-gathered": (
@@ -674,8 +676,8 @@ ROWS = {
                 "steps {first}–{last} are excluded: not all runs of the comparison are as long"
             ),
             "rate-printed": (
-                "{unit} are printed by the source ({average} of {steps}); to compute"
-                " them, it lacks: {unknown}"
+                "{unit} are printed by the source ({average} of {steps}); they can't be computed,"
+                " since these are unknown: {unknown}"
             ),
             "tokens-vary": (
                 "tokens per step vary from {least:,.0f} to {most:,.0f}: a rate is all tokens of"

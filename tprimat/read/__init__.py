@@ -1,9 +1,10 @@
-"""Readers of training logs: lines -> runs. One row or file per log format, one directory per family.
+"""Readers of training logs: lines -> runs. One row or file per log format, one directory per
+family.
 
-A program whose steps a row describes stands in forms/programs.py. A file here is found by what it
-defines, nothing lists it: a class `Reader` reads a log format line by line, a tuple `FILE_FORMATS`
-holds formats of whole files. Readers neither open files nor print: tprimat.log_import.inputs opens
-a log, text.lines() makes lines of its bytes.
+Programs that a row is enough for are in forms/programs.py. Files here are found by what they
+define, without a list: a class `Reader` reads a log format line by line, a tuple `FILE_FORMATS` has
+the formats of whole files. Readers neither open files nor print: tprimat.log_import.inputs opens a
+log, text.lines() makes lines of its bytes.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ HEAD = 1 << 16
 """Bytes of a file that are looked at to recognize it."""
 
 PROGRAMS = (".py", ".sh")
-"""Names of programs, whose lines may look like steps."""
+"""Suffixes of source code, whose lines may look like steps."""
 
 FEW, MANY_TIMES = 2, 5
-"""Records of a log by its reader that aren't the log's steps if the form of its lines shows several
-times as many.
+"""Up to FEW records that a reader finds are dropped if the form of the lines shows MANY_TIMES as
+many.
 """
 
 FEWEST_QUOTED = 3
@@ -100,11 +101,11 @@ def parse_chunks(
     Args:
         chunks: of the log, once.
         name: of the log, for messages.
-        again: gives the chunks from the start, each time that it is called: what no reader knows is
-            then read by the form of its lines.
-        as_read: whether the user has confirmed what its form leaves in doubt.
+        again: gives the chunks from the start, each time that it is called. With it, a text that no
+            reader knows is read by the form of its lines.
+        as_read: whether the user has confirmed what is assumed of the lines.
 
-    Raises UnreadableError for a log without runs; FormError if it is in doubt.
+    Raises UnreadableError for a log without runs; FormError if something is assumed or missing.
     """
     feeder = new_feeder()
     for block, whole in blocks_of(chunks):
@@ -121,7 +122,7 @@ def parse_chunks(
         return logs
     steps = sum(log.steps for log in logs)
     if again is not None and reads_forms and 0 < steps <= FEW:
-        # A reader that knows two lines may know only what another program prints beside its steps.
+        # Two lines that a reader knows may be those that another program prints besides its steps.
         others = asking.certain_logs(lambda: printed_lines(again))
         if sum(log.steps for log in others) >= MANY_TIMES * steps:
             return others

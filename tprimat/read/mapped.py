@@ -31,7 +31,7 @@ from tprimat.results.outcome import ending_of, outcome_of
 from tprimat.text import join_names, plain
 
 ColumnNames = Mapping[str, str]
-"""Names of columns, by the figures in them."""
+"""Names of columns, by their values (VALUES)."""
 
 TIMING = Timing(
     clock="unknown: the user chose the column",
@@ -40,7 +40,7 @@ TIMING = Timing(
 )
 
 LONGEST = 2_000
-"""Characters of a line in which a pattern is looked for."""
+"""Characters of a line that a pattern is matched with."""
 
 _DIGITS = re.compile(r"\d+")
 _FIELD = re.compile(r"\{([^{}]*)\}")
@@ -48,17 +48,19 @@ _GAP = re.compile(r"(?:\\s\+)?\\\.\\\*(?:\\s\+)?")
 
 
 class LinePattern(dict[str, str]):
-    """The columns of text lines, each with its own name, and a regular expression for each piece
-    between two .*
+    """The values that a --pattern names, each mapped to itself, and regular expressions for the
+    pieces of the pattern between two `.*`.
+
+    Attributes:
+        text: the pattern.
+        units: of its values, as unit_beside() returns them.
     """
 
     def __init__(self, text: str) -> None:
-        """Parse a text such as 'step {step} .* {time}ms': there, and after (ms), the time is in
-        milliseconds.
+        """Parse a pattern such as 'step {step} .* {time}ms'. The time is in milliseconds there, and
+        also after (ms). A space matches any white space.
 
-        A space is any white space.
-
-        Raises UsageError for another text.
+        Raises UsageError for an invalid pattern.
         """
         parts = _FIELD.split(text.strip())
         names = parts[1::2]
@@ -78,22 +80,22 @@ class LinePattern(dict[str, str]):
         expression += _literal(between)
         self._pieces = []
         for piece in _GAP.split(expression):
-            # A number at the start of a piece isn't the end of a longer one, or of a name; a word
-            # is rather a whole one: wall={elapsed} isn't of train_wall=30 if wall=60 follows.
+            # A number at the start of a piece must not be the end of a longer one, or of a name. A
+            # word there is preferably a whole word: of train_wall=30 wall=60, wall={elapsed} is 60.
             begins = [r"(?<![\w.,])" if piece.startswith("(") else ""]
             if re.match(r"\w", piece):
                 begins.insert(0, r"(?<!\w)")
             self._pieces.append([re.compile(begin + piece, re.IGNORECASE) for begin in begins])
 
     def values_in(self, text: str) -> tuple[list[str], bool]:
-        """Return the values of a line, in the order of the pattern, up to the first piece that it
-        lacks, and whether it lacks none.
+        """Return the values of a line, in the order of the pattern, up to the first piece that
+        doesn't match, and whether all pieces match.
         """
         values = list[str]()
         end = 0
         for piece in self._pieces:
-            # Each piece is looked for after the one before it, once: the time stays linear in the
-            # line's length. A number that ends at the end of what is looked at may go on.
+            # Each piece is searched once, after the one before it, so that the time is linear in
+            # the length of the line. A number that ends at LONGEST may be cut off.
             found = (pattern.search(text, end, LONGEST) for pattern in piece)
             match = next(filter(None, found), None)
             if match is None or match.end() == LONGEST < len(text):
@@ -108,8 +110,8 @@ def _literal(text: str) -> str:
 
 
 def _before_number(text: str) -> str:
-    """Return the expression of a text before a number, which may be padded: [ 210/900] and
-    [1000/900].
+    """Return the expression for the text before a number, which may be padded after a delimiter: [
+    210/900] and [1000/900].
     """
     bare = text.rstrip()
     if bare.endswith(tuple("[(<:=|/,#")):
@@ -120,7 +122,7 @@ def _before_number(text: str) -> str:
 def columns(text: str) -> ColumnNames:
     """Return the columns that an option such as step=iteration,time=step_time_s maps to VALUES.
 
-    Raises UsageError for another text.
+    Raises UsageError for an invalid text.
     """
     pairs = []
     for value, _, column in (each.partition("=") for each in text.split(",")):
@@ -134,7 +136,9 @@ def columns(text: str) -> ColumnNames:
 
 
 def given(columns_: str | None, pattern: str | None) -> ColumnNames | None:
-    """Return what the options --columns and --pattern map. Raises UsageError for both."""
+    """Return the columns that --columns or --pattern maps; None without either. Raises UsageError
+    if both are given.
+    """
     if columns_ is not None and pattern is not None:
         raise _wrong("--columns is for tables, --pattern for text logs: use one of them")
     if pattern is not None:
@@ -145,11 +149,11 @@ def given(columns_: str | None, pattern: str | None) -> ColumnNames | None:
 
 
 STATED = ("columns", "pattern")
-"""Where source.given has the texts of these options."""
+"""Keys of source.given with the texts of these options."""
 
 
 def stated(named: ColumnNames | None) -> dict[str, bool | int | str]:
-    """Return the text of the option that maps these columns, as source.given has it; the inverse of
+    """Return the option that maps these columns, by its key in source.given; the inverse of
     given().
     """
     if isinstance(named, LinePattern):
@@ -160,7 +164,7 @@ def stated(named: ColumnNames | None) -> dict[str, bool | int | str]:
 
 
 def _check(option: str, values: Sequence[str], needed: str) -> None:
-    """Raise UsageError for unknown or repeated values, and where any but the step is missing."""
+    """Raise UsageError for unknown or repeated values, or if there is none but the step."""
     for value in values:
         if value not in VALUES:
             raise _wrong(f"{option}: unknown value {value!r}")
@@ -183,10 +187,10 @@ def file_format(named: ColumnNames) -> FileFormat:
 
 
 def _read(part: InputFile, named: ColumnNames) -> list[ParsedLog]:
-    """Return the runs of a table: where steps begin again, a log's rules say whether that is
-    another one.
+    """Return the runs of a table or a text: if steps begin again, the rules for logs decide whether
+    that is another run.
 
-    Raises ValueError if it lacks a column, or has no row with a step.
+    Raises ValueError if a column is missing, or no row or line has a step.
     """
     head = part.stream.read(len(LFS_POINTER))
     part.stream.seek(0)
@@ -217,11 +221,10 @@ def _read(part: InputFile, named: ColumnNames) -> list[ParsedLog]:
 
 
 class _LineReader(StepReader):
-    """Reader of the lines of a pattern, which are kept until the log is over.
+    """Reader of the lines of a pattern, which `found` keeps until the end of the log.
 
     Attributes:
-        nearest: what the first line lacks of those that have most of the values, while none has
-            all.
+        nearest: what the line lacks that has most of the values, for the error if none has all.
     """
 
     def __init__(self, named: LinePattern, found: MappedRecords) -> None:
@@ -236,7 +239,7 @@ class _LineReader(StepReader):
     def feed(self, line: Line) -> bool:
         """Take the next line; return whether it holds metrics.
 
-        Lines that seem to be torn, but in the same way several times, are whole: 998.1ms and 1.02s.
+        Lines that look torn in the same way several times are whole: 998.1ms, and then 1.02s.
         """
         self._text = line.text
         if self.torn.read(line, self.take):
@@ -253,7 +256,7 @@ class _LineReader(StepReader):
         """Read a line if it has all values."""
         parts = [line.text]
         if line.text != self._text:
-            # What follows a number that is torn is of another line.
+            # The text behind a torn number belongs to another line.
             pairs = enumerate(zip(line.text, self._text, strict=False))
             begin = next(place for place, (one, two) in pairs if one != two)
             parts = [line.text[:begin], line.text[begin + 1 :]]
@@ -272,6 +275,7 @@ class _LineReader(StepReader):
 
 
 def _built(training: LoggedTraining, found: MappedRecords, named: ColumnNames) -> ParsedLog:
+    """Return the run of a training, with the reasons for its end and for unknown step times."""
     complete(training, found)
     records = training.ordered()
     if isinstance(named, LinePattern):
@@ -308,8 +312,8 @@ def _built(training: LoggedTraining, found: MappedRecords, named: ColumnNames) -
 
 
 def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Yield rows by column, with their line; cells of a nested object have dotted names. Raises
-    ValueError.
+    """Yield the line number of each row, and its cells by column; those of a nested object have
+    dotted names. Raises ValueError if a column is missing in all rows.
     """
     head = part.stream.read(1 << 12).lstrip(b"\xef\xbb\xbf \t\r\n")
     part.stream.seek(0)
@@ -318,7 +322,7 @@ def _rows(part: InputFile, needed: Iterable[str]) -> Iterator[tuple[int, Mapping
         rows = _objects(part)
     elif wandb_offline.recognizes(head):
         rows = wandb_offline.history(part.stream)
-    # In JSON lines, other records (settings, evaluations) stand between those of steps.
+    # In JSON lines, other records (settings, evaluations) lie between those of steps.
     empty = dict.fromkeys(needed)
     columns = dict[str, None]()
     absent = list(empty)

@@ -190,7 +190,7 @@ class TestCommands:
         status, _, shown = call("read", "asked.log")
         assert status == ExitStatus.USAGE
         assert shown.splitlines() == [
-            "error: asked.log: it would read 12 records, steps 1 to 12 by “step”, 0.507 s a step"
+            "error: asked.log: it would read 12 records, steps 1 to 12 by “step”, 0.507 s per step"
             " by “time”, loss by “loss”",
             "assumed: the time is in seconds (it has no unit)",
             "hint:  confirm with --as-read, or say what the numbers are with --pattern"

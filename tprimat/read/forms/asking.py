@@ -1,5 +1,4 @@
-"""What becomes of a text that no log format's reader knows: its steps are read, the user is asked,
-or it is refused.
+"""Decide on a text that no log format's reader knows: read its steps, ask the user, or refuse it.
 
 Read: two independent clocks agree, or labels and units say what the numbers are. Asked: something
 is assumed. Refused: no form recurs, a number is missing, or its clocks contradict each other.
@@ -21,14 +20,14 @@ from tprimat.redaction import redacted_start
 from tprimat.text import join_names, plain
 
 LONGEST_SHOWN = 100
-"""Characters of the line that is shown of a form."""
+"""Characters of the example line that an error shows at most."""
 
-DESCRIBE = "if a number of it is a step's time, say so with --pattern"
+DESCRIBE = "if one of its numbers is the time of a step, name it with --pattern"
 CONFIRM = "confirm with --as-read, or say what the numbers are with --pattern"
 
 
 class FormError(UnreadableError):
-    """A text whose lines have a form, but that isn't read.
+    """A text whose lines have a form, but which is not read, or only once the user confirms.
 
     Attributes:
         notes: what would be read and what is assumed, or what is missing.
@@ -47,7 +46,7 @@ class FormError(UnreadableError):
 def logs_by_form(
     lines: Callable[[], Iterable[Line]], name: str, *, as_read: bool = False
 ) -> list[ParsedLog]:
-    """Return the trainings of a text by the form of its lines; none if no form recurs.
+    """Return the trainings of a text, read by the form of its lines; none if no form recurs.
 
     `lines` gives the lines from the start, each time that it is called. Raises FormError if
     something is assumed that the user hasn't confirmed by `as_read`, or if a number is missing.
@@ -68,7 +67,7 @@ def logs_by_form(
 
 
 def certain_logs(lines: Callable[[], Iterable[Line]]) -> list[ParsedLog]:
-    """Return the trainings of a text that are read by their form without an assumption."""
+    """Return the trainings of a text that can be read by their form without any assumption."""
     found = interpretations(lines)
     return [each.log for each in found if each.lacks is None and not each.doubts]
 
@@ -89,6 +88,7 @@ def _would_read(found: Interpretation) -> Note:
 
 
 def _refusal(found: Interpretation) -> list[Note]:
+    """Return the notes on a text that is refused: its example line, and what it lacks."""
     line, text = found.form.example
     shown = plain(redacted_start(" ".join(text.split()), LONGEST_SHOWN))
     assert found.lacks is not None

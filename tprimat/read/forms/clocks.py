@@ -1,9 +1,9 @@
-"""The time of a step, from all that the records of a training say about it.
+"""Find the time of a step from everything that the records of a training say about it.
 
 A text may print a step's time, a rate, the time since the start, and time stamps. Each is a clock;
-two that agree show what a number means, whatever its label says. A number without a unit that is a
-thousand times what the stamps say is in milliseconds, one that is ten times as large where every
-tenth step is printed is of ten steps, and one that grows like the stamps counts from the start.
+two that agree show what a number means, whatever its label says. If steps are 0.5 s apart by the
+stamps, a printed 500 without a unit is in milliseconds. If every tenth step is printed, a printed 5
+is the time of ten steps. Numbers that grow as the stamps do are times since the start.
 """
 
 from __future__ import annotations
@@ -16,54 +16,58 @@ from collections.abc import Container, Iterator, Sequence
 
 from tprimat.notes import Note
 from tprimat.read.parsing.records import Record
+from tprimat.read.parsing.step_lines import LEAST_DIGITS
 from tprimat.read.parsing.values import digits
 
 AGREEMENT = 0.03
-"""Share by which two clocks of the same steps differ at most: what is between two steps belongs to
-one of them, and rates are rounded.
+"""Relative difference up to which two clocks of the same steps agree: only one of them may include
+the work between two steps, and rates are rounded.
 """
 
 FAINT = 4.0
-"""Resolutions that pass on a clock between the first and the last record at least, if it says
-anything: 4 s in whole seconds are 3 to 5 s, which tells seconds from milliseconds.
+"""A clock is used if at least this many of its resolutions pass from the first to the last record:
+4 s in whole seconds are 3 to 5 s, which tells seconds from milliseconds.
 """
 
 FEWEST = 3
-"""Differences that make a clock: of two, one may hold an evaluation."""
+"""Differences of times that are enough for a typical one: of two, one may include an evaluation."""
 
 LONGER = 0.05
-"""Share by which steps may take longer together than the whole training, for rounding."""
+"""Share by which the steps together may take longer than the whole training, and by which times per
+step may differ that are proportional to the steps: both are rounded.
+"""
 
 CLEAR = 4.0
-"""Resolutions from which on a single difference says something: 4 s in whole seconds are 3 to 5 s."""
+"""Single differences of times are used if they are typically at least this many resolutions, as 4 s
+in whole seconds, which are 3 to 5 s; of shorter ones only the sum is used.
+"""
 
 PART = 0.5
-"""Share of the time that passed, below which a printed time isn't a step's, but of a part of it or
-of the dispatch of its work.
+"""Share of the time between two records below which a printed time covers only a part of the step,
+or only the dispatch of its work to the GPU.
 """
 
 GROWTH = 1.5
-"""How many times as large the last of the printed times that only rise is at least, if they count
-from the start: a step that slows down from 1.00 to 1.02 s doesn't.
+"""Ratio of the last and the first printed time from which on times that only rise are times since
+the start: steps that slow down from 1.00 to 1.02 s are not.
 """
 
 PROPORTIONAL = 3
-"""How many times as many steps the last record has at least as the first one, if times that grow
-like them count from the start.
+"""Ratio of the last and the first step number from which on times that are proportional to the
+steps are times since the start: steps 100 and 500, but not 100 and 101.
 """
 
-LEAST_DIGITS = 3
-"""Significant digits of a rate that gives a time: 1.2 steps/s are 0.80 to 0.87 s."""
-
 PRINTED = "printed_time"
-"""Where a record holds the printed time until it is known what that is."""
+"""Name of a printed time in a record until its meaning is known."""
 
 COARSE = 0.05
-"""Share by which a time may be off, for the resolution of its clock, that is read without asking."""
+"""Uncertainty of a step time, from the resolution of its clock, up to which it is read without
+asking.
+"""
 
 VARYING = 0.75
-"""Share of the distances between time stamps that are within half of the typical one at least, if
-they are taken for the times of steps.
+"""Share of the distances between time stamps that differ from the median by at most half of it,
+from which on the distances are the times of steps.
 """
 
 Series = Sequence[float | None]
@@ -75,12 +79,13 @@ class Timed:
     """The times of the steps of a training, and how well they are known.
 
     Attributes:
-        seconds: mean time of a step by record, s; None where it isn't known. Empty without any.
-        kind: name of the value in a record that they come from; "" without times.
-        windows: by record, how many steps the time covers; empty if since the record before.
+        seconds: mean time of a step for each record, s; None where it is unknown. Empty without
+            any.
+        kind: name of the value in a record that the times come from; "" without times.
+        windows: how many steps each time covers; empty if those since the record before.
         is_certain: whether two clocks agree.
         doubts: what is assumed.
-        quotients: of the times and those by each clock, by its kind.
+        quotients: the times divided by those of each clock, by the kind of the clock.
         contradiction: why there are no times though some are printed; None without one.
     """
 
@@ -95,8 +100,13 @@ class Timed:
 
 @dataclasses.dataclass(frozen=True)
 class _Clock:
-    """The mean time of a step since the record before that has a time, s, by record; the steps that
-    it covers; and the resolution of the times that these are differences of, s.
+    """A source of step times.
+
+    Attributes:
+        kind: name of the value in a record that it comes from; "stamp" for time stamps.
+        seconds: mean time of a step for each record, s, since the last one with a time.
+        windows: steps that each of these times covers.
+        resolution: of the times whose differences these are, s; 0 for rates.
     """
 
     kind: str
@@ -105,15 +115,15 @@ class _Clock:
     resolution: float = 0.0
 
     def is_clear(self) -> bool:
-        """Return whether it has any differences, and enough time passes on it."""
+        """Return whether it has any times, and enough time passes on it (FAINT)."""
         return self.count() > 0 and self.total() >= FAINT * self.resolution
 
     def doubt(self) -> float:
-        """Return by what share all its time may be off."""
+        """Return the relative uncertainty of its total time."""
         return 2 * self.resolution / self.total()
 
     def count(self) -> int:
-        """Return the number of differences."""
+        """Return the number of records with a time."""
         return _known(self.seconds)
 
     def total(self) -> float:
@@ -121,11 +131,11 @@ class _Clock:
         return _total(self.seconds, self.windows)
 
     def quotient(self, other: Series) -> tuple[float, float]:
-        """Return a typical quotient of other times of the same steps and its own, and by how much
-        it may be off for the resolution.
+        """Return the typical quotient of other times of the same steps and its own, and the
+        uncertainty of this quotient.
 
-        Evaluations lie between some records, so that the median counts; where single differences
-        say little, all together do.
+        It is the median over the records, since evaluations lie between some of them. Where single
+        differences are too short for the resolution, it is the quotient of the sums.
         """
         pairs = []
         passed = []
@@ -143,7 +153,7 @@ class _Clock:
         return math.fsum(seconds for _, seconds in pairs) / total, 2 * self.resolution / total
 
     def agrees(self, other: Series) -> bool:
-        """Return whether other times of the same steps are these."""
+        """Return whether other times of the same steps are the same within AGREEMENT."""
         quotient, error = self.quotient(other)
         return abs(quotient - 1) <= AGREEMENT + error
 
@@ -156,14 +166,14 @@ def timed(
     paused: Container[int] = frozenset(),
     took: float | None = None,
 ) -> Timed:
-    """Return the times of the steps of a training's records, in their order, by all clocks.
+    """Return the times of the steps of a training, for its records in order, by all clocks.
 
     Args:
         records: with the printed values of the kinds in `meanings`.
-        has_unit: whether a unit stands beside the printed time.
-        is_of_step: whether its label or unit says that it is one step's, as `s/it` does.
-        paused: places of the records before which something else than steps took time.
-        took: how long the whole training took as the text says, s; None if it doesn't.
+        has_unit: whether the printed time has a unit.
+        is_of_step: whether its label or unit says that it is the time of one step, as `s/it` does.
+        paused: indices of the records before which something else took time, such as an evaluation.
+        took: how long the whole training took according to the text, s; None if it doesn't say so.
     """
     strides = _strides(records)
     clocks = [*_differences(records, strides, paused), *_by_rates(records, strides)]
@@ -177,8 +187,8 @@ def timed(
 
 
 def _within(found: Timed, strides: Sequence[int], took: float) -> Timed:
-    """Return times of steps that together take no longer than the whole training: 50 lines of 14.5 s
-    each, 200 steps apart, within 757 s, are the times of 200 steps.
+    """Return times that together are no longer than the whole training: if 50 lines print 14.5 s
+    each, 200 steps apart, in a training of 757 s, each is the time of 200 steps.
     """
     if _total(found.seconds, strides) <= (1 + LONGER) * took:
         return found
@@ -210,6 +220,14 @@ def _by_clocks(
     has_unit: bool,
     is_of_step: bool,
 ) -> Timed:
+    """Return the step times by the printed times and the clear clocks, in this order:
+
+    - a meaning of the printed times with which a clock agrees: it is certain
+    - times that only rise, as times since the start
+    - a contradiction if they are longer than a clock allows, even in milliseconds
+    - the times by a clock if the printed ones are shorter than half of them (PART)
+    - the printed times as those of one step each
+    """
     printed = _column(records, PRINTED)
     interval = _column(records, "interval_seconds")
     if _known(printed) < _known(interval):
@@ -231,7 +249,7 @@ def _by_clocks(
     for clock in clear:
         quotient, error = clock.quotient(printed)
         if quotient > 1 + AGREEMENT + error and not has_unit:
-            # 600 s are longer than the 1 s that passed: 600 ms may be a step's.
+            # 600 s can't be the time of a step if 1 s has passed, but 600 ms can.
             has_unit = True
             printed = _scaled(printed, 1e-3)
             quotient, error = clock.quotient(printed)
@@ -249,7 +267,9 @@ def _by_clocks(
 
 
 def _without_printed(clear: Sequence[_Clock]) -> Timed:
-    """Return the times by the best clock: certain if another one agrees with it."""
+    """Return the times by the best clock if no time of a step is printed; they are certain if
+    another clock agrees with it.
+    """
     if not clear:
         return Timed()
     best, *others = clear
@@ -258,7 +278,7 @@ def _without_printed(clear: Sequence[_Clock]) -> Timed:
     agreeing = [other for other in others if best.agrees(other.seconds)]
     is_certain = bool(agreeing)
     if agreeing and best.doubt() > COARSE:
-        # Whole seconds confirm what a rate means, which has more digits.
+        # A clock in whole seconds confirms the meaning of a rate, which has more digits.
         best = agreeing[0]
     if others and not is_certain:
         quotient, _ = best.quotient(others[0].seconds)
@@ -274,12 +294,16 @@ def _without_printed(clear: Sequence[_Clock]) -> Timed:
 
 
 def _digits(clock: _Clock) -> int:
-    """Return how many digits the rates have of which a clock is the inverse, at most."""
+    """Return the most significant digits that a rate has of which the times of a clock are the
+    inverse.
+    """
     return max(digits(f"{1 / seconds:.6g}") for seconds in clock.seconds if seconds)
 
 
 def _varies(clock: _Clock) -> bool:
-    """Return whether lines come in lumps, so that their distances aren't those of the steps."""
+    """Return whether the distances between time stamps vary too much to be the times of steps, as
+    if lines are buffered: 0, 0.1, 0, 4 s.
+    """
     known = [seconds for seconds in clock.seconds if seconds is not None]
     usual = statistics.median(known)
     # The clock's own resolution isn't a variation.
@@ -288,16 +312,17 @@ def _varies(clock: _Clock) -> bool:
 
 
 def _are_alike(clock: _Clock, readings: Sequence[Series]) -> bool:
-    """Return whether all readings that agree with a clock are the same time: a clock of whole
-    seconds may agree with several.
+    """Return whether all readings that agree with a clock are nearly equal: a clock in whole
+    seconds may agree with readings that differ.
     """
     quotients = [clock.quotient(seconds)[0] for seconds in readings]
     return max(quotients) <= (1 + AGREEMENT) * min(quotients)
 
 
 def _readings(printed: Series, strides: Sequence[int], *, has_unit: bool) -> Iterator[Series]:
-    """Yield what a printed time may mean, the likeliest first: the mean time of a step, that of all
-    steps since the record before, and the time since the start; without a unit also in ms.
+    """Yield the step times by each meaning that a printed time may have, the most likely first: the
+    mean time of a step, the time of all steps since the record before, and the time since the
+    start; without a unit the same three in milliseconds.
     """
     for factor in (1.0,) if has_unit else (1.0, 1e-3):
         scaled = _scaled(printed, factor)
@@ -314,8 +339,8 @@ def _scaled(times: Series, factor: float) -> list[float | None]:
 
 
 FITS = 0.2
-"""Share by which times that fit a clock differ from it at most: 0.1 s steps with evaluations between
-them may take 0.12 s.
+"""Relative difference up to which times fit a clock: steps of 0.1 s with evaluations between them
+may be 0.12 s apart.
 """
 
 
@@ -323,8 +348,8 @@ def fitting(records: Sequence[Record], codes: Sequence[str]) -> str:
     """Return the code of the first reading of the times of steps, in the order of _readings(), that
     fits a clock of the records; empty if none does.
 
-    Of steps 0, 10, 20 with 25 s each, 25 s apart, these are the times of ten steps; of 25, 50 and
-    75 s, 25 s apart, the times since the start.
+    If steps 0, 10 and 20 print 25 s each and are 25 s apart, these are the times of ten steps; if
+    they print 25, 50 and 75 s, these are the times since the start.
     """
     printed = [record.seconds for record in records]
     strides = _strides(records)
@@ -338,7 +363,7 @@ def fitting(records: Sequence[Record], codes: Sequence[str]) -> str:
 
 
 def _are_proportional(printed: Series, steps: Sequence[int]) -> bool:
-    """Return whether times are as many as the steps before them: 12.4 s at step 100 and 61.8 s at
+    """Return whether times are proportional to the step numbers: 12.4 s at step 100 and 61.8 s at
     step 500.
     """
     pairs = [
@@ -351,8 +376,8 @@ def _are_proportional(printed: Series, steps: Sequence[int]) -> bool:
 
 
 def _growing(printed: Series, strides: Sequence[int], steps: Sequence[int]) -> Series | None:
-    """Return differences of printed times that count from the start: they only rise, and evenly;
-    None for others.
+    """Return the step times if the printed times are times since the start, which only rise: either
+    in proportion to the steps, or by half in all (GROWTH); None for others.
     """
     known = [seconds for seconds in printed if seconds is not None]
     if any(later <= before for before, later in itertools.pairwise(known)):
@@ -369,7 +394,7 @@ def _growing(printed: Series, strides: Sequence[int], steps: Sequence[int]) -> S
 def _differences(
     records: Sequence[Record], strides: Sequence[int], paused: Container[int]
 ) -> Iterator[_Clock]:
-    """Yield the clocks that are differences of times: since the start, and time stamps."""
+    """Yield the clocks whose times are differences of times since the start or of time stamps."""
     elapsed = _column(records, "elapsed_seconds")
     if _only_rises(elapsed):
         seconds, windows = _between(elapsed, strides, paused)
@@ -387,8 +412,8 @@ def _between(
 ) -> tuple[Series, Sequence[int]]:
     """Return the mean time of a step from one record to the next, and the steps that it covers.
 
-    Records of the same moment have none: the next one covers their steps, too. So has none that
-    something else lies before, such as an evaluation.
+    A record of the same moment as the one before has none: the next one covers its steps, too. A
+    record after something else, such as an evaluation, has none either.
     """
     seconds: list[float | None] = []
     windows = list(strides)
@@ -416,7 +441,7 @@ def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Cl
         rates = _column(records, f"{noun}_per_second")
         sizes = _column(records, size)
         consumed = _column(records, f"consumed_{noun}")
-        # 30,512 and then 28,947 tokens are those of each line, not those since the start.
+        # Consumed tokens only rise. If 28,947 follows 30,512, both are the tokens of one line.
         if not _known(sizes) and _only_rises(consumed):
             sizes = _since_before(consumed, strides)
         seconds = [
@@ -428,8 +453,8 @@ def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Cl
 
 
 def _since_before(at: Series, strides: Sequence[int]) -> list[float | None]:
-    """Return the differences from one record to the next for each step; None for the first one, and
-    where something isn't known or falls.
+    """Return the difference from one record to the next, divided by the steps between them; None
+    for the first record, and where a value is unknown or falls.
     """
     found: list[float | None] = [None]
     for (before, now), stride in zip(itertools.pairwise(at), strides[1:], strict=True):
@@ -441,13 +466,15 @@ def _since_before(at: Series, strides: Sequence[int]) -> list[float | None]:
 
 
 def _only_rises(at: Series) -> bool:
-    """Return whether a number counts from the start: it is known twice or more, and never falls."""
+    """Return whether a number is known twice or more, and never falls."""
     known = [value for value in at if value is not None]
     return len(known) > 1 and all(later >= value for value, later in itertools.pairwise(known))
 
 
 def _strides(records: Sequence[Record]) -> list[int]:
-    """Return how many steps each record is from the one before; the first one as the second."""
+    """Return how many steps each record is after the one before; the first one has the stride of
+    the second, but no more than its own step number.
+    """
     steps = [record.step for record in records]
     strides = [max(step - before, 1) for before, step in itertools.pairwise(steps)]
     first = min(strides[0] if strides else 1, max(steps[0], 1)) if steps else 1
@@ -463,6 +490,8 @@ def _known(series: Series) -> int:
 
 
 def _resolution(known: Sequence[float]) -> float:
-    """Return the resolution of printed times, s: 1 if all are whole, else that of their digits."""
+    """Return the resolution of printed times, s: 1 if all are whole, 0.01 with two decimals at
+    most.
+    """
     decimals = max(len(f"{at:.6f}".rstrip("0").partition(".")[2]) for at in known)
     return 10.0**-decimals

@@ -1,4 +1,4 @@
-"""What made each number of a text that is read by its form: for `tprimat read --explain`."""
+"""Explain how each number of a text is read by its form, for `tprimat read --explain`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tprimat.redaction import redacted
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """A number of the line that is shown of a form.
+    """A number of the example line of a form.
 
     Attributes:
         printed: as the line has it, without its unit.
-        value: in the unit of a result, s for times; None if it is no number.
+        value: in the unit of a result, s for times; None if it is not a number.
         label: as printed, without secrets; empty without one.
-        kind: what it means, as a name of the result; empty if nothing says so.
-        by: the words of its label or unit that say so; empty without any.
+        kind: what it means, as a name of the result; empty if unknown.
+        by: the words of its label that say so; empty if its label has none.
     """
 
     printed: str
@@ -37,12 +37,12 @@ class Explanation:
     """How one training is read.
 
     Attributes:
-        line: number of the line that is shown.
-        text: the line, without time stamps and secrets.
-        numbers: in it.
-        counter: what counts the steps.
+        line: number of the example line.
+        text: the example line, without time stamps and secrets.
+        numbers: those of the example line.
+        counter: what counts the steps; None if the order of the lines does.
         time: what the times of the steps come from; None without times.
-        quotients: of these times and those by each clock.
+        quotients: these times divided by those of each clock, by the kind of the clock.
         notes: what is assumed, and why it isn't read.
     """
 
@@ -64,6 +64,7 @@ def explanations(lines: Callable[[], Iterable[Line]]) -> list[Explanation]:
 
 
 def _explained(found: Interpretation) -> Explanation:
+    """Explain how a training is read, with the numbers of the example line."""
     line, text = found.form.example
     numbers = []
     for piece in Pieces().of(text):

@@ -1,7 +1,8 @@
-"""A line of text -> its numbers, each with the label before it and the unit behind it.
+"""Find the numbers of a line, each with the label before it and the unit behind it.
 
-What lies between the numbers of a line is its outline. Lines with one outline have the same labels
-and units, so an outline is looked at once, and each further line costs two passes of an expression.
+The text between the numbers of a line is its outline. Lines with the same outline have the same
+labels and units, so each outline is parsed once, and a further line costs only two passes of a
+regular expression.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tprimat.read.parsing.text import NO_YEAR, ZEROS, Stamp, first_stamp
 from tprimat.read.parsing.values import number, times
 
 LONGEST = 2_000
-"""Characters of a line that are looked at."""
+"""Characters of a line that are parsed."""
 
 NUMBER = re.compile(
     r"""(?:(?<![\w.])|(?<=\bstep)|(?<=\biter)|(?<=\bepoch))(?:
@@ -31,10 +32,10 @@ NUMBER = re.compile(
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""A number, or a time such as 2:03:04; no part of a name, of a version or of a hash."""
+"""A number, or a time such as 2:03:04, but not a part of a name, of a version or of a hash."""
 
 _EVENT_LOG = ":::MLL"
-"""A line of MLPerf's log, whose numbers mean what its key says."""
+"""Mark of a line of MLPerf's log, which has a reader of its own."""
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _STAMP = re.compile(
@@ -66,7 +67,7 @@ _OTHER_WORK = re.compile(
     r"convert|pars|eval|valid|test|predict|infer|sampl|warm|prepar|cach|sav|embed|encod|scor|rank)",
     re.IGNORECASE,
 )
-"""Words of a progress bar that isn't one of training steps."""
+"""Words in the title of a progress bar that doesn't count training steps."""
 
 _OF_ANY_UNIT = (
     meanings.IGNORED,
@@ -99,13 +100,12 @@ class Field:
     """A number of an outline.
 
     Attributes:
-        place: among the numbers of the outline, from 0.
-        label: as printed, without what separates it from the number; "" if it has none.
-        kind: name of the value in a record, or one of the kinds in `meanings`; None if nothing says
-            what it is.
+        place: index among the numbers of the outline.
+        label: as printed, without the delimiters before the number; "" if it has none.
+        kind: name of the value in a record, or one of the kinds in `meanings`; None if unknown.
         unit: the one behind it, or the one in its label.
-        factor: of a K, M, G, B or T behind it, and of its unit.
-        total: place of the number that is the total of a count, as the 90 of 1/90; None without.
+        factor: of a K, M, G, B or T behind it; that of its unit is in `unit`.
+        total: place of the number that is the total of this one, as the 90 of 1/90; None without.
     """
 
     place: int
@@ -117,18 +117,19 @@ class Field:
 
     @functools.cached_property
     def key(self) -> str:
-        """The label, or the place of a number without one, by which lines are compared."""
+        """What identifies the number in all lines: its label, or its place if it has none."""
         return meanings.normalized(self.label) or f"#{self.place}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Outline:
-    """What the lines with one outline say. Each is made once, so that equal ones are the same.
+    """The meaning of all lines with the same text between their numbers. Each is made once, so that
+    outlines are compared by identity.
 
     Attributes:
-        fields: of its numbers, without totals and means in parentheses.
-        words: how many words it has outside of labels and units.
-        is_evaluation: whether its first words say that it is an evaluation's.
+        fields: its numbers, without totals and means in parentheses.
+        words: how many words it has, labels included.
+        is_evaluation: whether the words before its first number say that it is an evaluation.
     """
 
     fields: tuple[Field, ...]
@@ -145,14 +146,14 @@ class Outline:
 
     @property
     def is_mixed(self) -> bool:
-        """Whether it has a loss of an evaluation, and no time or rate: what `step 500: train loss
-        4.49, val loss 4.54` says of training is measured by the evaluation, too.
+        """Whether it has a value of an evaluation, and no time or rate: the evaluation measures
+        both losses of `step 500: train loss 4.49, val loss 4.54`.
         """
         return meanings.EVALUATION in self.kinds and self.kinds.keys().isdisjoint(meanings.TIMES)
 
     @functools.cached_property
     def kinds(self) -> Mapping[str, Field]:
-        """The field of each kind that a line has; of several losses the plainest label counts."""
+        """The field of each kind; of several losses that with the plainest label (_plainness)."""
         found: dict[str, Field] = {}
         for field in self.fields:
             if field.kind is None:
@@ -164,7 +165,7 @@ class Outline:
 
 
 def _plainness(field: Field) -> tuple[bool, int, int]:
-    """Return how plain a label is: `loss` before `train loss` before `lm loss of batch`; of times,
+    """Return a sort key that is smaller for plainer labels: `loss` comes before `train loss`, and
     `time per step` before `time`.
     """
     words = meanings.normalized(field.label).split()
@@ -174,14 +175,14 @@ def _plainness(field: Field) -> tuple[bool, int, int]:
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """A line, or a progress bar in it, as its form says.
+    """The text of a line, or of a progress bar in it, and its numbers.
 
     Attributes:
-        outline: what its numbers are.
+        outline: what its numbers mean.
         printed: the numbers, as printed.
-        stamp: the finest time stamp.
-        text: what is left of the line without stamps, a bar's with labels.
-        is_bar: whether it is a progress bar alone.
+        stamp: the time stamp with the best resolution; None without one.
+        text: the line without time stamps; a progress bar as _as_line() returns it.
+        is_bar: whether it is a progress bar.
     """
 
     outline: Outline
@@ -192,7 +193,7 @@ class Piece:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is a progress bar that has come to its end."""
+        """Whether it is a progress bar at its end, such as 90/90."""
         count = self.outline.field(meanings.BAR)
         if not self.is_bar or count is None or count.total is None:
             return False
@@ -200,20 +201,18 @@ class Piece:
 
     @property
     def says_training(self) -> bool:
-        """Whether a word of it says that it is of a training."""
+        """Whether it has a word such as `train` or `training`."""
         return meanings.says_training(self.text)
 
 
 class Pieces:
-    """Takes the lines of a text in order, since the labels of a table stand in its header."""
+    """Parses the lines of a text in order, since the labels of a table are in its header."""
 
     def __init__(self) -> None:
         self._header = ""
 
     def of(self, text: str) -> Iterator[Piece]:
-        """Yield the parts of a line that may be of a step: a progress bar, and what is glued to
-        it.
-        """
+        """Yield the parts of a line that may be of a step: a progress bar and the text after it."""
         if _EVENT_LOG in text:
             return
         text = text[:LONGEST]
@@ -254,7 +253,7 @@ def _numbers(spelled: str) -> tuple[str, tuple[tuple[int, int], ...]]:
 
 @functools.lru_cache(maxsize=8192)
 def _with_header(masked: str, header: str) -> Outline:
-    """Return what a row of a table says: the labels of its numbers stand in the header."""
+    """Return the outline of a row of a table, whose numbers have their labels in the header."""
     outline = outline_of(masked)
     for separator in (r"\|", r"\t", r"\s{2,}", ",", r"\s+"):
         labels = [label.strip() for label in re.split(separator, header.strip(" \t|"))]
@@ -270,7 +269,7 @@ def _with_header(masked: str, header: str) -> Outline:
 
 
 def value_of(field: Field, printed: tuple[str, ...]) -> float | None:
-    """Return the number of a field in the unit of a record, s for times; None if it is no number."""
+    """Return the value of a field in the unit of a record, s for times; None if not a number."""
     text = printed[field.place]
     if ":" in text:
         return seconds_of(text)
@@ -284,7 +283,7 @@ def value_of(field: Field, printed: tuple[str, ...]) -> float | None:
 
 
 def seconds_of(text: str) -> float:
-    """Return a time of the clock in s: 1 day, 2:03:04, 2:03:04, or 03:04 as minutes and seconds."""
+    """Return a time such as `1 day, 2:03:04`, `2:03:04` or `03:04` (minutes and seconds) in s."""
     days, _, clock = text.rpartition(", ")
     seconds = 0.0
     for part in clock.split(":"):
@@ -297,7 +296,7 @@ def _title(bar: re.Match[str]) -> str:
 
 
 def _is_other_work(title: str) -> bool:
-    """Return whether the title of a progress bar says that it is none of training steps."""
+    """Return whether the title of a progress bar says that it counts something else than steps."""
     return _OTHER_WORK.search(title) is not None and _OF_STEPS.search(title) is None
 
 
@@ -313,15 +312,15 @@ def _as_line(bar: re.Match[str]) -> str:
 
 
 def without_stamps(text: str, first: re.Match[str]) -> tuple[str, Stamp | None]:
-    """Return a line with a tab for each time stamp, and the finest of them, given the match of the
-    first one; None without a valid one.
+    """Return a line with a tab for each time stamp, and the stamp with the best resolution, None if
+    none is valid. `first` is the match of the first stamp.
     """
     matches = [first]
     if _CLOCK.search(text, first.end()):
         matches += _STAMP.finditer(text, first.end())
     found = []
     for match in matches:
-        # One with an offset from UTC is known by its own expression alone.
+        # first_stamp() also knows offsets from UTC, which _as_stamp() ignores.
         if (stamp := first_stamp(match[0]) or _as_stamp(match)) is not None:
             found.append(stamp)
     for match in reversed(matches):
@@ -330,6 +329,7 @@ def without_stamps(text: str, first: re.Match[str]) -> tuple[str, Stamp | None]:
 
 
 def _as_stamp(match: re.Match[str]) -> Stamp | None:
+    """Return the time stamp of a match without its UTC offset; None for an impossible time."""
     year, month, day = _date(match)
     fraction = match["fraction"] or ""
     hour = int(match["hour"])
@@ -349,7 +349,7 @@ def _as_stamp(match: re.Match[str]) -> Stamp | None:
 
 
 def _date(match: re.Match[str]) -> tuple[int, int, int]:
-    """Return year, month and day; where a line has no year, NO_YEAR, and 1 January without a date."""
+    """Return year, month and day; NO_YEAR without a year, and 1 January without a date."""
     if match["year"]:
         return int(match["year"]), int(match["month"]), int(match["day"])
     if match["packed"]:
@@ -372,7 +372,7 @@ def _date(match: re.Match[str]) -> tuple[int, int, int]:
 
 @functools.lru_cache(maxsize=8192)
 def outline_of(outline: str) -> Outline:
-    """Return what a line says in which each number is a NUL."""
+    """Parse the outline of a line, in which each number is replaced by a NUL."""
     gaps = outline.split("\0")
     fields: list[Field] = []
     used = 0
@@ -390,26 +390,19 @@ def outline_of(outline: str) -> Outline:
             continue
         is_last = place == len(gaps) - 2
         field = _field(place, ahead, behind[used:], unit, factor, is_last=is_last)
-        if (
-            before
-            and before.unit
-            and before.unit.is_long
-            and unit
-            and unit.is_time
-            and not ahead.strip()
-        ):
-            # 1 m 7 s is one time.
+        if _are_one_time(before, ahead, unit):
+            assert before is not None
             fields[-1] = dataclasses.replace(before, kind=meanings.IGNORED)
             field = dataclasses.replace(field, kind=meanings.IGNORED)
         if field.kind == meanings.TIME and meanings.counts_steps(behind):
-            # Time (100 iters): 2.3 s
+            # The 100 of `Time (100 iters): 2.3 s` is a number of steps, and 2.3 s is their time.
             field = dataclasses.replace(field, kind=meanings.IGNORED)
             is_of_interval = True
         elif is_of_interval:
             is_of_interval = False
             if field.kind in (None, meanings.TIME) or (field.unit and field.unit.is_time):
                 field = dataclasses.replace(field, label="", kind=meanings.INTERVAL)
-        # 0.512 (0.498): the second one is a mean. 4.37 (80.6 ms): it is something else.
+        # In `0.512 (0.498)` the second number is a mean. In `4.37 (80.6 ms)` it is a time.
         is_mean = place and not field.label and _AGAIN.fullmatch(ahead)
         is_other = before is not None and field.kind == meanings.TIME != before.kind
         if not is_mean or is_other:
@@ -436,6 +429,13 @@ def _labels_next(ahead: str, behind: str, unit: Unit, rest: str) -> bool:
     return not is_same and not {meaning.kind, unit.kind} <= {meanings.TIME, meanings.STEP_RATE}
 
 
+def _are_one_time(before: Field | None, ahead: str, unit: Unit | None) -> bool:
+    """Return whether a number goes on with the time of the one before, as in 1 m 7 s."""
+    if before is None or before.unit is None or unit is None or ahead.strip():
+        return False
+    return before.unit.is_long and unit.is_time
+
+
 def _kind_of_time(what: str) -> str:
     """Return the kind of a time behind whose unit may stand what it is of: 0.1 s data, 99 s left."""
     if not what:
@@ -455,15 +455,17 @@ def _says_generation(fields: Sequence[Field]) -> bool:
 
 
 def _kind_of_count(field: Field, behind: str) -> str | None:
-    """Return the kind of a count with a total, by what stands behind that: 2600/2983 batches."""
+    """Return the kind of a count with a total, which the word behind the total may state:
+    2600/2983 batches.
+    """
     if field.kind is None and meanings.counts_steps(behind):
         return meanings.STEP
     return field.kind
 
 
 def _label_behind(behind: str, *, is_last: bool) -> str:
-    """Return the label that stands behind its number, as in `10.5 loss, 18.70 s`; empty for the one
-    of the next number, as in `78) loss: 9.2`.
+    """Return the label behind a number, as in `10.5 loss, 18.70 s`; empty if the text there is the
+    label of the next number, as in `78) loss: 9.2`.
     """
     first, *others = DELIMITER.split(behind.strip())
     is_own = bool(others) or is_last
@@ -473,6 +475,7 @@ def _label_behind(behind: str, *, is_last: bool) -> str:
 def _field(
     place: int, ahead: str, behind: str, unit: Unit | None, factor: str, *, is_last: bool
 ) -> Field:
+    """Return a number of an outline by the text before it and the text behind it."""
     label = label_of(ahead)
     if not label and unit is None:
         label = _label_behind(behind, is_last=is_last)
@@ -482,14 +485,14 @@ def _field(
         if kind not in (meanings.EVALUATION, meanings.IGNORED, meanings.AVERAGED):
             kind = meanings.with_scope(unit.kind, label)
     elif unit is not None and unit.is_time and kind is None and unit.is_long:
-        # 3 h, 12 m, 6 s is the rest of a training.
+        # No step is printed in hours or minutes: 3 h, 12 m is the remaining time of a training.
         kind = meanings.IGNORED
     elif unit is not None and unit.is_time and kind is None:
-        # A time with an unknown label is one of a part: 490 ms of `Forward 490 ms`.
-        # An arrow or a star begins a remark.
+        # An arrow or a star behind the unit begins a remark, which doesn't say what the time is of.
         what = _label_behind(behind, is_last=is_last) if _SAYS_OF_WHAT.match(behind) else ""
-        # 10.2 s per 10 steps
+        # The 10.2 s of `10.2 s per 10 steps` is no step's.
         is_of_several = behind.strip() == "per"
+        # A time with an unknown label is that of a part of a step: `Forward 490 ms`.
         kind = meanings.IGNORED if label or is_of_several else _kind_of_time(what)
     elif kind == meanings.AVERAGED:
         kind = meanings.kind_of_mean(label)

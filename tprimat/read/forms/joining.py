@@ -1,5 +1,5 @@
-"""Put together what stands on several lines: lines that a terminal wrapped at its width, and
-dictionaries that were printed with a line for each value.
+"""Join what is printed on several lines: lines that a terminal wrapped at its width, and
+dictionaries with a line for each value.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from tprimat.read.forms.fields import LONGEST
 from tprimat.read.parsing.text import Line
 
 NARROWEST, WIDEST = 60, 300
-"""Columns of a terminal that wraps lines."""
+"""Smallest and largest width of a terminal that wraps lines, in columns."""
 
 MOSTLY = 0.15
-"""Share of the lines that end at the last column at least, if a terminal has wrapped them."""
+"""Share of the lines that end at the last column, from which on a terminal has wrapped them."""
 
 FEWEST = 3
-"""Lines that end at the last column at least, if a terminal has wrapped them."""
+"""Number of lines that end at the last column, from which on a terminal has wrapped them."""
 
 BEGINNING = 8
-"""Characters by which lines begin alike."""
+"""Characters at the start of two lines by which they are taken for lines of one form."""
 
 ENDS = ("|", ",", ";", "}", "]", ")")
-"""Ends of a line that isn't wrapped at its width."""
+"""Last characters of lines that are complete, not wrapped."""
 
 LOOKED_AT = 2_000
-"""Lines from which the width of the terminal is known."""
+"""Lines at the start of a text from which the width of the terminal is found."""
 
 MOST_VALUES = 60
-"""Lines of a dictionary at most."""
+"""Most lines of a dictionary."""
 
 _DIGIT = re.compile(r"\d")
 
@@ -47,8 +47,9 @@ def joined(lines: Callable[[], Iterable[Line]]) -> Iterator[Line]:
 def _width(lines: Iterable[Line]) -> int | None:
     """Return the column at which lines are wrapped; None if they aren't.
 
-    Of wrapped lines many have exactly the width, none has more, and what follows them begins in
-    another way. Lines of one form may have one length, too, but begin alike, or end at a bar.
+    Many wrapped lines have exactly this length, none is longer, and the next line begins
+    differently. Lines of one form may have the same length, too, but begin alike, or end with one
+    of ENDS.
     """
     texts = [line.text for line in lines if line.text.strip()]
     width = max(map(len, texts), default=0)
@@ -67,7 +68,7 @@ def _beginning(text: str) -> str:
 
 
 def _unwrapped(lines: Iterable[Line], width: int) -> Iterator[Line]:
-    """Yield lines of which those that end at the last column go on in the next one."""
+    """Yield the lines, joining each that ends at the last column with the next one."""
     begun: Line | None = None
     for line in lines:
         if begun is not None:
@@ -85,8 +86,8 @@ def _unwrapped(lines: Iterable[Line], width: int) -> Iterator[Line]:
 
 
 def _without_breaks(lines: Iterable[Line]) -> Iterator[Line]:
-    """Yield lines of which those between an opening brace at the end of one and the closing one
-    are put together.
+    """Yield the lines, joining those from one that ends with an opening brace to the one that
+    begins with the closing one.
     """
     begun: list[Line] = []
     for line in lines:

@@ -1,8 +1,8 @@
 """Find the line form that recurs in a text, and the number in it that counts the steps.
 
-The lines of a training repeat one form, whose numbers change; what else a program prints doesn't.
-The number that counts the steps has a label that says so, or else behaves like it: it is whole and
-rises by one stride from line to line.
+The lines of a training repeat one form with changing numbers; other output of a program doesn't.
+The number that counts the steps has a label that says so, or else behaves like a counter: it is
+whole and rises by one stride from line to line, as 10, 20, 30.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tprimat.read.parsing.text import Line
 from tprimat.read.parsing.values import whole
 
 ALL_LOOKED_AT = 2_000
-"""Lines of a text that are all looked at; of later ones those with one of SIGNS."""
+"""Number of lines at the start of a text that are all parsed; later ones only with one of SIGNS."""
 
 SIGNS = (
     "loss",
@@ -38,10 +38,10 @@ SIGNS = (
     "update",
     "%|",
 )
-"""What lines of steps contain, in lower case."""
+"""Lines of steps contain at least one of these, in lower case."""
 
 MOST_ROWS = 10_000
-"""Lines that are kept while the form is looked for."""
+"""Most lines that are kept to find the form."""
 
 OF_TRAINING = frozenset((
     "loss", meanings.MEAN_LOSS, "aux_loss", "learning_rate", "grad_norm",
@@ -49,45 +49,48 @@ OF_TRAINING = frozenset((
     "tokens_per_second", "tokens_per_second_per_gpu", "samples_per_second", "samples_per_second_per_gpu",
     "tflops_per_gpu", "mfu_percent",
 ))  # fmt: skip
-"""Kinds of values of which a record has one."""
+"""Kinds of values of which each record has at least one."""
 
 PROOF = frozenset((
     "loss", meanings.MEAN_LOSS, "aux_loss", "learning_rate", "grad_norm", "tflops_per_gpu", "mfu_percent",
 ))  # fmt: skip
-"""Kinds that only a training prints; without one of them, other work may count its steps so."""
+"""Kinds that only a training prints. Steps with a time alone may be those of other work."""
 
 OF_A_ROW = OF_TRAINING | {meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH}
-"""Kinds of values of which a line that is kept has one."""
+"""Kinds of values of which each line that is kept has at least one."""
 
 FEWEST = 2
-"""Records of a form at least: a line by itself shows no step."""
+"""Fewest records of a form: a line by itself doesn't show what changes."""
 
 FEWEST_IN_ORDER = 3
-"""Records at least if nothing counts them."""
+"""Fewest records if no number counts them."""
 
 SHARE = 0.3
-"""Share of the lines of a training that have a number at least if it counts the steps; of fewer, it
-is one of a progress bar or of something else.
+"""Share of the lines of a training that must have a number that counts the steps. One that fewer
+lines have is of a progress bar or of something else. Also the share of the records that must have a
+value.
 """
 
 STEADY = 0.7
-"""Share of its rises by one and the same stride, and of the lines of a training that have it, from
-which on a number without a label counts the steps.
+"""Share of its rises that have the same stride, and share of the lines of a training that have it,
+from which on a number without a label counts the steps.
 """
 
 TERSE = 3.0
-"""Words a number at most in the lines of a short text: prose about a training has more, and quotes
-figures all the same.
+"""Most words per number in the lines of a short text: prose about a training has numbers, too, but
+more words.
 """
 
 CHANGING = 0.5
-"""Share of the lines in which a number has another value at least, if it is worth a question."""
+"""Share of distinct values per line above which a refusal names an unknown number, since it may be
+a time; one that seldom changes is a setting.
+"""
 
 MOST_UNKNOWN = 3
-"""Numbers without a meaning that are named."""
+"""Most numbers without a meaning that a refusal names."""
 
 SHORT = 5
-"""Records of which each must be terse."""
+"""In a text with fewer records each must be terse."""
 
 _RANKS = (
     ("global", "optimizer", "opt"),
@@ -95,6 +98,7 @@ _RANKS = (
     ("update", "updates"),
     ("iteration", "iterations", "iter", "iters"),
 )
+"""Words of labels that count optimizer steps, the clearest first."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,7 +116,7 @@ class Row:
 
     @property
     def is_terse(self) -> bool:
-        """Whether it is no prose."""
+        """Whether it has few words for its numbers, unlike prose."""
         return self.piece.outline.words <= TERSE * len(self.piece.printed)
 
 
@@ -123,29 +127,29 @@ class Form:
     Attributes:
         counter: key of the number that counts the steps; "" if the order of the lines does.
         is_stated: whether the counter's label says that it counts steps.
-        micro: key of the number that counts the micro-batches of a step; None without one.
-        epoch: key of the number that rises where the counter begins again; None without one.
-        micro_batches: lines of a step, where micro-batches are counted.
-        counts_total: whether the second number of `7/300` counts, while the first one stands.
-        closed: the steps of an epoch, where only the full count of each epoch is printed; else
-            None.
-        closes: whether the line in which the counter rises is the last one of a step's
-            micro-batches, not the first one of the next step's.
-        is_mixed: whether lines with losses of training and evaluation are its records.
+        micro: key of the number that counts micro-batches; None without one.
+        micro_batches: lines per step, if micro-batches are counted.
+        epoch: key of the epoch, if the counter begins again in each one; else None.
+        closes: whether the line in which the counter rises is that of the step's last
+            micro-batch, not that of the next step's first one.
+        counts_total: whether the total counts the steps: of `7/300`, `7/400` the 300 and 400.
+        closed: steps per epoch, if only the end of each epoch is printed (196/196); else None.
+        is_mixed: whether its records are lines with losses of training and of evaluation.
         has_bars: whether its records are progress bars.
         has_rates: whether its lines print tokens/s or samples/s.
         has_copies: whether several processes print each step.
         counts_epochs: whether each record is an epoch, not a step.
-        stride: steps from one record to the next, mostly.
-        has_total: whether the total of the counter stands beside it.
+        stride: usual number of steps from one record to the next.
+        has_total: whether the total of the counter is printed with it, as in 1/90.
         has_steady_total: whether the total changes only where another training begins.
-        is_single: whether it is that of a single line.
+        is_single: whether the text has only one line of a training.
         is_proven: whether a loss or a word says that it is a training.
-        keys: of the numbers that recur; others are of prose, or of something else.
+        keys: those of the numbers that recur; others are ignored.
         labels: the printed label of each kind of value.
-        elapsed: key of a number without a label that rises like the steps; None without one.
-        unknown: labels of numbers that change from line to line, and that nothing explains.
-        example: the line of the form that says most, and its number.
+        elapsed: key of a number without a label that rises like a time since the start; None
+            without one.
+        unknown: labels of numbers that change from line to line and whose meaning is unknown.
+        example: the line with the most kinds of values: its number and its text.
     """
 
     counter: str
@@ -174,12 +178,12 @@ class Form:
 
     @property
     def counter_label(self) -> str | None:
-        """What counts the steps, as the text calls it; None if the order of the lines does."""
+        """What counts the steps, as shown to the user; None if the order of the lines does."""
         return shown_label(self.counter) if self.counter else None
 
 
 def shown_label(key: str) -> str:
-    """Return what a person calls the number with a key: its label, or its place in the line."""
+    """Return what the number with a key is called for the user: its label, or its place."""
     if key.startswith("#"):
         return f"number {int(key[1:]) + 1} of the line"
     return f"“{key}”"
@@ -187,11 +191,15 @@ def shown_label(key: str) -> str:
 
 @dataclasses.dataclass
 class _Count:
-    """A number that may count the steps: its values and totals, and of which rows.
+    """A number that may count the steps.
 
     Attributes:
-        is_total: whether the total counts: in 7/300, 7/400 the first number is an epoch.
-        closed: the steps of an epoch, if each of its values is that total.
+        field: in the first line that has it.
+        rows: indices of the rows that have it.
+        values: one for each of these rows.
+        totals: likewise; None for a value without a total.
+        is_total: whether the total counts the steps: of 7/300, 7/400 the 7 is an epoch.
+        closed: steps per epoch, if only the ends of epochs are printed (196/196); else None.
     """
 
     field: Field
@@ -202,7 +210,9 @@ class _Count:
     closed: int | None = None
 
     def settle(self) -> None:
-        """Find out whether the total counts, or the values are the full counts of epochs."""
+        """Find out whether the totals count the steps, or only the ends of epochs are printed, and
+        set the values accordingly: 196/196 twice are steps 196 and 392.
+        """
         totals = [total for total in self.totals if total is not None]
         if len(totals) < len(self.values) or len(totals) < FEWEST:
             return
@@ -218,28 +228,28 @@ class _Count:
             self.values = [usual * (number + 1) for number in range(times)]
 
     def stride(self) -> int:
-        """Return by how much it rises mostly."""
+        """Return the most frequent rise."""
         strides = collections.Counter(
             later - value for value, later in itertools.pairwise(self.values) if later > value
         )
         return strides.most_common(1)[0][0] if strides else 1
 
     def has_steady_total(self) -> bool:
-        """Return whether each total stands in one stretch of the text."""
+        """Return whether no total returns after another one: 90, 90, 60, 60, but not 90, 60, 90."""
         totals = [total for total in self.totals if total is not None]
         stretches = [total for total, _ in itertools.groupby(totals)]
         return bool(stretches) and len(stretches) == len(set(stretches))
 
     def rises(self) -> int:
-        """Return how often it is larger than before."""
+        """Return how often it rises from one row to the next."""
         return _rises(self.values)
 
     def falls(self) -> int:
-        """Return how often it is smaller than before."""
+        """Return how often it falls from one row to the next."""
         return sum(later < value for value, later in itertools.pairwise(self.values))
 
     def is_steady(self) -> bool:
-        """Return whether most of its rises are by one stride, and more often than it falls."""
+        """Return whether most of its rises have the same stride, and it rarely falls."""
         strides = collections.Counter(
             later - value for value, later in itertools.pairwise(self.values) if later > value
         )
@@ -254,7 +264,7 @@ def _rises(values: Sequence[int]) -> int:
 
 
 class Miner:
-    """Takes the lines of a text, and finds its form."""
+    """Finds the form of a text from its lines."""
 
     def __init__(self) -> None:
         self._pieces = Pieces()
@@ -326,8 +336,8 @@ class Miner:
 
 
 def _elapsed(count: _Count, rows: Sequence[Row]) -> str | None:
-    """Return the key of a number without a label that rises by much the same at each step: of [10 |
-    28.8], [20 | 50.8], [30 | 73.0] the second one.
+    """Return the key of a number without a label that rises about equally per step, as a time since
+    the start does: of [10 | 28.8], [20 | 50.8], [30 | 73.0] the second one.
     """
     seconds: dict[str, list[float]] = {}
     for row in count.rows:
@@ -352,7 +362,7 @@ def _elapsed(count: _Count, rows: Sequence[Row]) -> str | None:
 def _form_of_list(
     training: Sequence[Row], main: Sequence[Row], counts: Mapping[str, _Count]
 ) -> Form | None:
-    """Return the form of lines that nothing counts; None if they are no list of records."""
+    """Return the form of lines without a counter; None if they are not a list of records."""
     if not _is_list(main):
         return None
     keys = _recurring(training, main)
@@ -371,8 +381,8 @@ def _form_of_list(
 
 
 def _form_of_line(row: Row) -> Form | None:
-    """Return the form of the only line of a training; None if it doesn't say all: the step of how
-    many, a loss, and a time or a rate.
+    """Return the form of the only line of a training; None if it lacks one of these: a step with
+    its total, a loss or another kind of PROOF, and a time or a rate.
     """
     kinds = row.piece.outline.kinds
     step = kinds.get(meanings.STEP)
@@ -395,8 +405,8 @@ def _form_of_line(row: Row) -> Form | None:
 
 
 def _without_other_bars(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows without progress bars, where other lines have a loss: bars count whatever
-    runs. Those of whole epochs stay, where nothing else counts steps.
+    """Return the rows without progress bars if other lines have a loss, since bars may count other
+    work. Bars are kept if they reach the ends of epochs and nothing else counts the steps.
     """
     others = [row for row in rows if not row.piece.is_bar]
     with_loss = [row for row in others if row.is_training and "loss" in row.piece.outline.kinds]
@@ -431,8 +441,8 @@ def _counts(rows: Sequence[Row]) -> dict[str, _Count]:
 
 
 def _is_total(count: _Count, counts: Mapping[str, _Count]) -> bool:
-    """Return whether a number stands still while an epoch rises: it is how many steps an epoch
-    has.
+    """Return whether a number is the number of steps of an epoch: it usually stays the same when
+    the epoch rises.
     """
     for other in counts.values():
         if other.field.kind == meanings.EPOCH:
@@ -449,7 +459,7 @@ def _is_total(count: _Count, counts: Mapping[str, _Count]) -> bool:
 
 
 def _rank(field: Field) -> int:
-    """Return how clearly a label says that it counts optimizer steps; 0 is the clearest."""
+    """Return the rank of a label among those that count optimizer steps; 0 is the clearest."""
     words = set(meanings.normalized(field.label).split())
     for rank, names in enumerate(_RANKS):
         if words.intersection(names):
@@ -460,15 +470,15 @@ def _rank(field: Field) -> int:
 def _stated_counter(
     counts: Mapping[str, _Count], rows: Sequence[Row], training: Sequence[Row]
 ) -> _Count | None:
-    """Return the number whose label says that it counts steps: the one with the clearest label
-    that doesn't begin again.
+    """Return the number whose label says that it counts steps; of several preferably one that
+    doesn't begin again, and that with the clearest label.
     """
     found = []
     for count in counts.values():
         if count.field.kind != meanings.STEP or _is_total(count, counts):
             continue
         beside = sum(rows[index].is_training for index in count.rows)
-        # A block's header has the step, and the lines below it the values.
+        # The step may be in the header of a block, whose values are in the lines below it.
         is_header = beside < SHARE * len(count.rows)
         enough = len(count.rows) if is_header else beside
         if enough >= FEWEST and (is_header or beside >= SHARE * _most_alike(training)):
@@ -480,7 +490,7 @@ def _stated_counter(
 
 
 def _most_alike(training: Sequence[Row]) -> int:
-    """Return how many lines the most frequent set of kinds has."""
+    """Return how many lines have the most frequent set of kinds."""
     kinds = collections.Counter(
         frozenset(row.piece.outline.kinds) & OF_TRAINING for row in training
     )
@@ -490,8 +500,8 @@ def _most_alike(training: Sequence[Row]) -> int:
 def _by_behavior(
     counts: Mapping[str, _Count], rows: Sequence[Row], training: Sequence[Row]
 ) -> _Count | None:
-    """Return the number without a label that behaves like a step's: of 490, 500, 510 each is in a
-    line with a loss.
+    """Return the number of unknown meaning that behaves like a step: 490, 500, 510, each in a line
+    with a loss.
     """
     found = []
     for key, count in counts.items():
@@ -517,8 +527,8 @@ def _is_of_epoch(count: _Count, rows: Sequence[Row]) -> bool:
 
 
 def _micro_counter(count: _Count, counts: Mapping[str, _Count]) -> str | None:
-    """Return the key of the number that rises at each line of which a step has several: iterations
-    1 to 8 are steps 1 to 4.
+    """Return the key of the number that counts micro-batches: it rises about twice as often as the
+    step or more, as iterations 1 to 8 in steps 1 to 4.
     """
     for key, other in counts.items():
         if other is count or other.field.kind not in (meanings.STEP, meanings.MICRO_STEP):
@@ -530,14 +540,14 @@ def _micro_counter(count: _Count, counts: Mapping[str, _Count]) -> str | None:
 
 
 def _lines_of_a_step(count: _Count) -> int:
-    """Return how many lines a step has mostly."""
+    """Return the usual number of lines per step."""
     lengths = collections.Counter(len(list(group)) for _, group in itertools.groupby(count.values))
     return lengths.most_common(1)[0][0]
 
 
 def _epoch(count: _Count, counts: Mapping[str, _Count]) -> str | None:
-    """Return the key of the epoch, where the counter begins again with each one. The epoch itself
-    begins again with another training.
+    """Return the key of the epoch, if the counter begins again when it rises by one. The epoch
+    falls when another training begins.
     """
     for key, other in counts.items():
         if other.field.kind != meanings.EPOCH or not count.falls():
@@ -557,8 +567,8 @@ def _epoch(count: _Count, counts: Mapping[str, _Count]) -> str | None:
 
 
 def _closes(count: _Count, rows: Sequence[Row]) -> bool:
-    """Return whether the lines in which the counter rises have another outline than the rest:
-    `iter 2 step 1 … (optimizer.step)`.
+    """Return whether the lines in which the counter rises have another number of words than the
+    rest, and therefore end a step: `iter 2 step 1 … (optimizer.step)`.
     """
     pairs = zip(itertools.pairwise(count.values), count.rows[1:], strict=True)
     rising = collections.Counter[tuple[bool, int]]()
@@ -570,7 +580,7 @@ def _closes(count: _Count, rows: Sequence[Row]) -> bool:
 
 
 def _is_proven(training: Sequence[Row], count: _Count | None) -> bool:
-    """Return whether rows are of a training, not of other work that counts or of prose."""
+    """Return whether rows are of a training, not of prose or of other work with a counter."""
     with_proof = sum(not PROOF.isdisjoint(row.piece.outline.kinds) for row in training)
     if with_proof < min(FEWEST, len(training)):
         return count is not None and any(row.piece.says_training for row in training)
@@ -578,8 +588,8 @@ def _is_proven(training: Sequence[Row], count: _Count | None) -> bool:
 
 
 def _main(training: Sequence[Row], count: _Count | None) -> list[Row]:
-    """Return the lines of the form: those with the counter, or, where nothing counts or the counter
-    stands in a header, those with the most frequent set of kinds.
+    """Return the lines of the form: those with the counter, or, without a counter or if it is in a
+    header, those with the most frequent set of kinds.
     """
     key = count.field.key if count else ""
     main = [row for row in training if row.piece.outline.field(key) is not None]
@@ -593,8 +603,8 @@ def _main(training: Sequence[Row], count: _Count | None) -> list[Row]:
 
 
 def _recurring(training: Iterable[Row], main: Sequence[Row]) -> frozenset[str]:
-    """Return the keys of the numbers that a fair share of the records have, in their line or in
-    those up to the next record.
+    """Return the keys of the numbers that enough records have (SHARE), in their line or in those up
+    to the next record.
     """
     first_lines = set(main)
     records: dict[str, set[int]] = {}
@@ -607,11 +617,11 @@ def _recurring(training: Iterable[Row], main: Sequence[Row]) -> frozenset[str]:
 
 
 def _has_copies(count: _Count, rows: Sequence[Row]) -> bool:
-    """Return whether most steps have several lines near each other that say the same kinds of
-    values: several processes print each.
+    """Return whether several processes print each step: most steps have several lines near each
+    other with the same kinds of values.
 
-    Trainings one after the other repeat steps, too: of two with 3 records each, lines of one step
-    are 3 apart.
+    Consecutive trainings repeat steps, too, but farther apart: in two with 3 records each, the
+    lines of a step are 3 apart.
     """
     places: dict[tuple[int, frozenset[str]], list[int]] = {}
     for place, (row, value) in enumerate(zip(count.rows, count.values, strict=True)):
@@ -626,7 +636,7 @@ def _has_copies(count: _Count, rows: Sequence[Row]) -> bool:
 
 
 def _counts_epochs(counts: Mapping[str, _Count], records: int) -> bool:
-    """Return whether an epoch begins with each record: its time is an epoch's."""
+    """Return whether each record is an epoch, so that its time is not that of a step."""
     return any(
         count.field.kind == meanings.EPOCH and count.rises() + 1 >= STEADY * records
         for count in counts.values()
@@ -634,10 +644,10 @@ def _counts_epochs(counts: Mapping[str, _Count], records: int) -> bool:
 
 
 def _is_list(main: Sequence[Row]) -> bool:
-    """Return whether lines that nothing counts are a list of records: enough of them, with few
-    words, and most of them with the same ones.
+    """Return whether lines without a counter are a list of records: enough of them, with few words,
+    and most of them with the same fields.
     """
-    # Lines with other padding, as of steps 9 and 10, have the same numbers.
+    # Fields, not outlines: steps 9 and 10 may differ in their padding.
     alike = collections.Counter(row.piece.outline.fields for row in main)
     return (
         len(main) >= FEWEST_IN_ORDER
@@ -647,7 +657,7 @@ def _is_list(main: Sequence[Row]) -> bool:
 
 
 def _labels(main: Iterable[Row], keys: frozenset[str]) -> dict[str, str]:
-    """Return the label of each kind, as the lines print it most often."""
+    """Return the most frequent label of each kind."""
     found: dict[str, collections.Counter[str]] = {}
     for row in main:
         for kind, field in row.piece.outline.kinds.items():
@@ -657,7 +667,7 @@ def _labels(main: Iterable[Row], keys: frozenset[str]) -> dict[str, str]:
 
 
 def _unknown(main: Sequence[Row], count: _Count | None) -> tuple[str, ...]:
-    """Return the labels of numbers that change from line to line, and that nothing explains."""
+    """Return the labels of numbers that change from line to line and whose meaning is unknown."""
     printed: dict[str, list[str]] = {}
     for row in main:
         for field in row.piece.outline.fields:
@@ -668,7 +678,9 @@ def _unknown(main: Sequence[Row], count: _Count | None) -> tuple[str, ...]:
 
 
 def _example(main: Sequence[Row], count: _Count | None) -> tuple[int, str]:
-    """Return the line of the form that says most: its number and its text."""
+    """Return the line with the most kinds of values, if possible with the counter: its number and
+    its text.
+    """
     key = count.field.key if count else ""
 
     def says(row: Row) -> tuple[bool, int]:

@@ -28,17 +28,17 @@ VALUES = {
     "tflops_per_gpu": "tflops_per_gpu",
     "mfu_percent": "mfu",
 }
-"""What --pattern calls a kind of value."""
+"""The value of --pattern for each kind."""
 
 LARGEST = 1 << 22
-"""Characters of a text on which a pattern is tried."""
+"""Most characters of a text on which a pattern is tried."""
 
 SAME = 0.01
-"""Share by which the times by a pattern differ from those by the form at most."""
+"""Relative difference up to which the times by a pattern equal those by the form."""
 
 
 def pattern_of(found: Interpretation, lines: Callable[[], Iterable[Line]]) -> str:
-    """Return a pattern by which --pattern reads a training as its form does; empty if none does."""
+    """Return a --pattern that reads the same steps and times as the form; empty without one."""
     number, _ = found.form.example
     example = next((line.text for line in lines() if line.number == number), "")
     pattern = _written(found, example)
@@ -81,7 +81,7 @@ def _written(found: Interpretation, example: str) -> str:
         behind = piece.text[places[field.place].end() :]
         label = _label(ahead, field)
         if last == field.place - 1 and pattern and not label:
-            # A number without a label is known by all that stands between it and the one before.
+            # A number without a label is found by the whole text between it and the one before.
             pattern += ahead
         elif pattern:
             pattern += f" .* {label}"
@@ -94,7 +94,7 @@ def _written(found: Interpretation, example: str) -> str:
 
 
 def _label(ahead: str, field: Field) -> str:
-    """Return the text before a number from its label on."""
+    """Return the text from the label of a number to the number."""
     core = field.label.partition(" (")[0]
     begin = ahead.rfind(core) if core else -1
     if begin < 0:
@@ -103,6 +103,7 @@ def _label(ahead: str, field: Field) -> str:
 
 
 def _name(field: Field, found: Interpretation) -> str | None:
+    """Return the value of --pattern for a number; None for one that isn't used."""
     if field.key == found.form.counter:
         return "step"
     if field.key == found.form.micro:

@@ -1,8 +1,8 @@
-"""A program whose logs are read by a row, and what reads them.
+"""The layouts of logs, by which the logs of a program are read with a row for each program.
 
-A row says how a program's lines are known and what its labels mean (programs.py). Its layout says
-where labels and values stand: in a line with the step, in an object of JSON, in a block below a
-header, or anywhere in a line. What no field of a row can say is a function of its own, which the
+A row says how the lines of a program are recognized and what its labels mean (programs.py). Its
+layout says where labels and values are: in a line with the step, in a JSON object, in a block below
+a header, or anywhere in a line. What the attributes of a row can't express is a function that the
 row names (quirks.py).
 """
 
@@ -34,16 +34,16 @@ from tprimat.read.parsing.text import Line, Stamp
 from tprimat.read.parsing.values import count, number, state, summary_values, whole
 
 LINE_FORMS = 256
-"""Outlines of lines whose labels are known at a time."""
+"""Outlines of lines whose fields are cached."""
 
 MORE_THAN_A_PAGE = 1_000
-"""Steps that no page shows which quotes logs of several programs."""
+"""Steps from which on a text is a log, not a page that quotes logs of several programs."""
 
 TORN = "?"
-"""Stands for a torn number; what is glued to it is a part of it."""
+"""Placeholder of a torn number; a label with it is torn, too."""
 
 LONGEST = 20_000
-"""Characters of a line with the values of a step."""
+"""Characters of a line in which the values of a step are looked for."""
 
 Printed = Mapping[str, Any]
 """Printed values by their labels."""
@@ -52,15 +52,15 @@ _NEVER = re.compile(r"(?!)")
 
 
 class ProgramReader(StepReader):
-    """A parsed_log.Reader of the logs of a program. A row sets the attributes of its class.
+    """A parsed_log.Reader of the logs of a program. A row sets the attributes of a subclass.
 
     Attributes:
         example: lines as the program prints them.
         rate: as StepReader's.
-        window: 1 if a record is of a single step, not a mean since the one before.
-        ends: what a line has that says that the training is over.
-        of_training: values of the whole training, as named groups.
-        rewards: labels of which a record of reinforcement learning has one: its loss isn't that of
+        window: 1 if each record is that of a single step, not a mean since the record before.
+        ends: found in a line that says that the training has ended.
+        of_training: finds values of the whole training, as named groups.
+        rewards: labels that only records of reinforcement learning have: their loss isn't that of
             a language model.
     """
 
@@ -72,13 +72,13 @@ class ProgramReader(StepReader):
     rewards: frozenset[str] = frozenset()
 
     def completes(self, record: Record, printed: Printed) -> None:
-        """Set what the printed values of a record, by their labels, say besides."""
+        """Set further values of a record from its printed values; a row may replace this."""
 
     def finishes(self, run: RunBuilder) -> None:
-        """Set what the records of a training say together."""
+        """Set what follows from all records of a training; a row may replace this."""
 
     def other(self, line: Line) -> None:
-        """Read what ends the training, and what is said of all of it."""
+        """Read a line without a step: the end of the training, and values of the whole training."""
         if self.ends.search(line.text):
             self.sorter.pending.marks.setdefault("success", line.number)
         found = self.of_training.search(line.text)
@@ -101,7 +101,7 @@ class ProgramReader(StepReader):
         return record
 
     def done(self, run: RunBuilder) -> None:
-        """Complete what makes the Run of a training when the log is over."""
+        """Complete the run of a training at the end of the log."""
         self.finishes(run)
         if self.window is None:
             super().done(run)
@@ -116,9 +116,9 @@ class Lines(ProgramReader):
     """Reads a line per step, with all its values.
 
     Attributes:
-        header: a whole line; its groups are the step, and the text with the values.
-        value: a value in that text; its groups are label and value.
-        is_whole: whether a line that is cut off is no step.
+        header: finds a line of a step; its groups are the step, and the text with the values.
+        value: finds a value in that text; its groups are label and value.
+        is_whole: whether a line that is cut off is skipped.
     """
 
     header: re.Pattern[str]
@@ -138,11 +138,12 @@ class Lines(ProgramReader):
 
 
 class MicroBatches(ProgramReader):
-    """Reads a line per micro-batch, of which one ends a step: its time is the sum of theirs, its
-    loss the one printed with it.
+    """Reads a line per micro-batch. The time of a step is the sum of those of its micro-batches,
+    its loss that of the line that ends it.
 
     Attributes:
-        header: a line; its groups are iteration, step, loss, milliseconds and, if a step ends, end.
+        header: finds such a line; its groups are iteration, step, loss, milliseconds and, if the
+            line ends a step, end.
     """
 
     header: re.Pattern[str]
@@ -163,8 +164,8 @@ class MicroBatches(ProgramReader):
         if iteration <= self._last:
             self._begin()
         elif self._last and iteration > self._last + 1:
-            # Only every so many iterations is logged, or a line is torn: the sum would be of other
-            # iterations.
+            # Iterations 4 and 8 without those between them: only some are logged, or a line is
+            # torn, so that the sum would not be the time of the step.
             self._is_incomplete = True
         self._last = iteration
         self._count += 1
@@ -190,7 +191,7 @@ class MicroBatches(ProgramReader):
         return record
 
     def done(self, run: RunBuilder) -> None:
-        """Note what a record is."""
+        """Note how many micro-batches form the steps."""
         count = f"{self._count} iterations (micro-batches)"
         self.notes = [f"{count} form {len(run.training.records)} optimizer steps"]
 
@@ -199,8 +200,9 @@ class Labels(ProgramReader):
     """Reads a line per step whose numbers all have labels.
 
     Attributes:
-        names: of labels that catalog/meanings doesn't know, or takes for something else.
-        begins_again: whether steps count from 1 in each epoch, whose number stands before them.
+        names: meanings of labels that catalog/meanings doesn't know, or takes for something else.
+        begins_again: whether steps count from 1 in each epoch, whose number is printed before the
+            step.
     """
 
     begins_again = False
@@ -214,12 +216,12 @@ class Labels(ProgramReader):
 
     @property
     def steps_found(self) -> int:
-        """Steps found so far, once they are too many for a page with logs of several programs."""
+        """Number of steps so far if it exceeds that of a page that quotes logs, else 0."""
         steps = sum(training.step_count for training in self.sorter.trainings)
         return steps if steps >= MORE_THAN_A_PAGE else 0
 
     def take(self, line: Line) -> bool:
-        """Read a step; an evaluation is none."""
+        """Read a line of a step or of an evaluation; return whether it is that of a step."""
         is_taken = False
         for piece in self._pieces.of(line.text):
             fields = self._fields_of(piece.outline)
@@ -234,7 +236,7 @@ class Labels(ProgramReader):
         return is_taken
 
     def _fields(self, outline: Outline) -> dict[str, Field]:
-        """Return the numbers of a line by what they are."""
+        """Return the fields of a line by kind."""
         fields: dict[str, Field] = {}
         for field in outline.fields:
             kind = self._names.get(field.key, field.kind)
@@ -243,14 +245,14 @@ class Labels(ProgramReader):
             if is_behind and meanings.EPOCH in fields:
                 kind = meanings.STEP
             if kind == "tflops_per_gpu":
-                # 150.2T are TFLOP/s.
+                # The T of `150.2T` is that of TFLOP/s, not a factor.
                 field = dataclasses.replace(field, factor="1")
             if kind and TORN not in field.label:
                 fields.setdefault(kind, field)
         return fields
 
     def _step(self, fields: Mapping[str, Field], piece: Piece, line: int) -> int | None:
-        """Return the step of a line, of all epochs; state the planned ones."""
+        """Return the step of a line, counted over all epochs; state the planned steps."""
         counter, epoch = fields.get(meanings.STEP), fields.get(meanings.EPOCH)
         step = whole(piece.printed[counter.place]) if counter else None
         if counter is None or counter.total is None or step is None:
@@ -280,7 +282,7 @@ class Labels(ProgramReader):
         super().done(run)
 
     def finish(self) -> list[ParsedLog]:
-        """Return the runs, in the order of the log; a line by itself is a quote."""
+        """Return the runs, in the order of the log, except those of a single line (quotes)."""
         return [log for log in super().finish() if log.steps >= FEWEST]
 
 
@@ -299,17 +301,17 @@ def _seconds(printed: Mapping[str, float]) -> float | None:
 
 
 class Entries(ProgramReader, ElapsedReader):
-    """Reads an object of JSON per record, with the time since the start.
+    """Reads a JSON object per record, with the time since the start.
 
     Attributes:
         counter: label of the step.
-        planned: label of the planned ones.
+        planned: label of the planned steps.
     """
 
     counter = planned = ""
 
     def place(self, entry: Printed) -> Place:
-        """Return the step of an entry and the planned ones."""
+        """Return the step of an entry, and the planned steps."""
         return whole(entry.get(self.counter)), count(entry.get(self.planned))
 
 
@@ -317,10 +319,11 @@ class Blocks(ProgramReader, BlockReader):
     """Reads a header per step, and the lines with its values below it.
 
     Attributes:
-        epoch: the header of an epoch, which counts its steps from 1; its groups are its number and
-            that of all epochs.
+        epoch: finds the header of an epoch, in which steps count from 1; its groups are the epoch
+            and the number of epochs.
         is_indented: whether values are indented, below a header with a time.
-        counted: label of the number of steps before a block's, whose header may be missing.
+        counted: label of the number of steps before that of the block, from which the step follows
+            if the header is missing.
     """
 
     epoch = _NEVER
@@ -340,14 +343,16 @@ class Blocks(ProgramReader, BlockReader):
         return taken
 
     def place(self, header: re.Match[str]) -> Place:
-        """Return the step of a header, of all epochs, and the planned ones."""
+        """Return the step of a header, counted over all epochs, and the planned steps."""
         step, planned = super().place(header)
         if step and planned and self._epochs > 1:
             return step + max(self._epoch - 1, 0) * planned, None
         return step, planned
 
     def kept(self, name: str, value: str, line: Line) -> str | None:
-        """Return a value of the block that belongs to its record; None for others."""
+        """Return a value if it belongs in the record of the block, else None; a row may replace
+        this.
+        """
         return value
 
     def put(self, name: str, value: str, line: Line) -> None:
@@ -357,7 +362,7 @@ class Blocks(ProgramReader, BlockReader):
             super().put(name, kept, line)
 
     def other(self, line: Line) -> None:
-        """End the block where the training ends, and at a line that isn't indented as its values."""
+        """End the block at the end of the training, and at a line that isn't indented."""
         if self.ends.search(line.text):
             self.close()
         super().other(line)

@@ -1,4 +1,4 @@
-"""The programs whose logs are read by a row."""
+"""The programs whose logs are read by a row, each with a layout of program.py."""
 
 from __future__ import annotations
 
@@ -66,9 +66,10 @@ PROGRAMS = (
         untimed="batches_per_sec is printed with too few digits",
         completes=quirks.composer_completes,
     ),
-    # Its words are tokens of all GPUs, of the target side alone for translation. The loss of most
-    # of its criterions is in bits: log base 2. Source: _reduce_and_log_stats() in fairseq/trainer.py
-    # and reduce_metrics() in fairseq/tasks/fairseq_task.py of facebookresearch/fairseq.
+    # Its words are tokens of all GPUs; for translation only those of the target language. The loss
+    # of most of its criterions is in bits (log base 2). Source: _reduce_and_log_stats() in
+    # fairseq/trainer.py and reduce_metrics() in fairseq/tasks/fairseq_task.py of
+    # facebookresearch/fairseq.
     program(
         Labels,
         "fairseq",
@@ -123,8 +124,8 @@ PROGRAMS = (
             r"|Memory used: (?P<peak_memory_allocated_gb>[\d.]{1,12}) GB"
         ),
     ),
-    # Its step times follow from elapsed_time. throughput is the mean since the start, of all GPUs
-    # and of the tokens without padding, and only there with include_num_input_tokens_seen. Source:
+    # Its step times follow from elapsed_time. throughput is the mean of all GPUs since the start,
+    # in tokens without padding; it is only printed with include_num_input_tokens_seen. Source:
     # LogCallback in src/llamafactory/train/callbacks.py of hiyouga/LLaMA-Factory.
     program(
         Entries,
@@ -246,7 +247,7 @@ PROGRAMS = (
             over_ranks="all ranks wait for each other",
         ),
         rate="tokens_per_second_per_gpu",
-        # Tokens so far have three digits: 56.3G stands still.
+        # They have three digits, so 56.3G stays the same for many steps.
         names={"consumed_tokens": ""},
     ),
     # Source: nemo_rl/algorithms/grpo.py and sft.py of NVIDIA-NeMo/RL.
@@ -394,9 +395,9 @@ PROGRAMS = (
             " number is not printed"
         ),
     ),
-    # Of reinforcement learning and of fine-tuning; a step of the former has as many tokens as its
-    # answers are long, so that no batch size × sequence length describes it. Newer fine-tuning
-    # prints no time. Values of numpy 2 are printed as such: np.float64(0.5). Source:
+    # For reinforcement learning and fine-tuning. In the former the tokens of a step depend on the
+    # lengths of the responses, so they are not batch size × sequence length. Newer versions print
+    # no time for fine-tuning. Values of numpy 2 are printed as np.float64(0.5). Source:
     # verl/trainer/ppo/metric_utils.py, verl/trainer/sft_trainer.py and
     # verl/utils/logger/aggregate_logger.py of volcengine/verl, and a console of a PPO training.
     program(
@@ -457,8 +458,8 @@ PROGRAMS = (
         completes=quirks.verl_completes,
         finishes=quirks.verl_finishes,
     ),
-    # Each rank prints its own tokens, rate and loss; reduced_llm_loss is that of all. Its GB are GiB.
-    # Source: _log_step() in xtuner/v1/train/trainer.py of InternLM/xtuner.
+    # Each rank prints its own tokens, rate and loss; reduced_llm_loss is the loss over all ranks.
+    # Its GB are GiB. Source: _log_step() in xtuner/v1/train/trainer.py of InternLM/xtuner.
     program(
         Labels,
         "xtuner",

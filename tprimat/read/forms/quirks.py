@@ -1,4 +1,6 @@
-"""What no row can say of a program: a function each, which its row names as a method of its reader."""
+"""Functions for what the attributes of a row can't express; a row passes them as methods of its
+reader.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from tprimat.read.parsing.values import (
 )
 
 LEAST_SHARE = 0.99
-"""Tokens of all GPUs over those of one: rates that are printed with two digits or more don't give
-less.
+"""Smallest ratio of the tokens/s of all GPUs and of one that rounding explains: with a smaller one
+the printed rates contradict each other.
 """
 
 NEMO_ONE_GPU, NEMO_ALL_GPUS = "E2E (Tokens/sec/gpu)", "E2E (Tokens/sec)"
@@ -33,7 +35,7 @@ VERL_PART = "timing_s/"
 
 
 def llama_factory_take(reader: Entries, line: Line) -> bool:
-    """Read an entry; a last one without any before it is the record of the whole training."""
+    """Read an entry. The last one, if none before it has a step, has the mean of the whole run."""
     taken = Entries.take(reader, line)
     if not taken or reader.sorter.trainings:
         return taken
@@ -61,8 +63,8 @@ def ms_swift_place(reader: ProgramReader, entry: Printed) -> Place:
 
 
 def verl_completes(reader: ProgramReader, record: Record, printed: Printed) -> None:
-    """Set the parts of the step; its learning rate, which fine-tuning prints in thousandths; and
-    the GPUs: perf/throughput is total_num_tokens / (time_per_step × GPUs).
+    """Set the parts of the step and its learning rate, which fine-tuning prints in thousandths;
+    state the number of GPUs: perf/throughput is total_num_tokens / (time_per_step × GPUs).
     """
     if (scaled := number(printed.get("train/lr(1e-3)"))) is not None:
         record.put("learning_rate", times(scaled, "1e-3"))
@@ -77,13 +79,15 @@ def verl_completes(reader: ProgramReader, record: Record, printed: Printed) -> N
 
 
 def verl_finishes(reader: ProgramReader, run: RunBuilder) -> None:
-    """Say why no batch describes a step of reinforcement learning."""
+    """Note why the batch of a step of reinforcement learning is unknown."""
     if any("tokens_per_step" in record.native for record in run.training.records.values()):
         run.unknown["batch"] = Note("responses-vary")
 
 
 def nemo_rl_kept(reader: Blocks, name: str, value: str, line: Line) -> str | None:
-    """Return a value that has a name; take the time of a part, and how many GPUs two rates make."""
+    """Return a value whose label the row names, else None; add the time of a part of the step, and
+    state the number of GPUs that follows from two rates.
+    """
     figure = value.removesuffix("s")
     if name in reader.names:
         return figure
@@ -97,12 +101,14 @@ def nemo_rl_kept(reader: Blocks, name: str, value: str, line: Line) -> str | Non
 
 
 def nemo_rl_finishes(reader: ProgramReader, run: RunBuilder) -> None:
-    """Say why no batch describes a step."""
+    """Note why the batch of a step is unknown."""
     run.unknown["batch"] = Note("answers-vary")
 
 
 def composer_completes(reader: ProgramReader, record: Record, block: Printed) -> None:
-    """Set the learning rate of any optimizer; state the sizes that follow from values."""
+    """Set the learning rate, whose label names the optimizer; state the sizes that follow from
+    values.
+    """
     rates = [name for name in block if name.startswith("lr-")]
     record.put("learning_rate", block[rates[0]] if rates else None)
     record.unread = tuple(name for name in record.unread if name not in rates)
@@ -117,14 +123,14 @@ def composer_completes(reader: ProgramReader, record: Record, block: Printed) ->
     batches = number(block.get("time/batch"))
     samples = number(block.get("time/sample"))
     if batches and samples and samples % batches == 0:
-        # Both count what was done before this batch.
+        # Both count the work before this batch.
         words = f"time/sample {samples:g} / time/batch {batches:g}"
         size = count(samples / batches)
         state(reader.stated, "global_batch_size", size, words, record.line)
 
 
 def olmo_finishes(reader: ProgramReader, run: RunBuilder) -> None:
-    """State how many tokens a step has, and what that says of the rates."""
+    """State the tokens per step, and the number of GPUs that follows from them and the rates."""
     found = run.training.ordered()
     if len(counts := {*tokens_per_step(found)}) != 1:
         return

@@ -1,7 +1,7 @@
 """Read the steps of a text by the form of its lines.
 
 A first pass over the text finds its form (mining), a second one reads the lines of this form like
-any other log format: doubles, restarts, events and failures go by the same rules.
+any other log format: the same rules hold for repeated steps, restarts, events and failures.
 """
 
 from __future__ import annotations
@@ -31,17 +31,19 @@ from tprimat.read.parsing.values import LoggedValues, state, whole, whole_ratio
 from tprimat.results.account import Timing
 
 FEWEST_UNASKED = 3
-"""Records of a training that is read without asking: a page may quote two lines."""
+"""Fewest records of a training that is read without asking: a page may quote two lines."""
 
 FAR = 3
-"""Strides behind the last record from which on a step behind a heading doesn't go on from it."""
+"""Most strides after the last record at which a step after a heading continues the same training.
+More steps than this in one record are a gap in the log.
+"""
 
 _PADDING = re.compile(" {3,}")
 _HEADING = re.compile(r"\s{0,3}(?:```|~~~|#{1,6} \S|\$ |>>> |!?python\d? )")
 """A Markdown heading, a code fence or a command: what follows may be another training."""
 
 LONGEST_SUMMARY = 200
-"""Characters of a line that may say how long a training took."""
+"""Characters of a line in which the time of a whole training is looked for."""
 
 _WHOLE_TIME = re.compile(
     r"\b(?:total|training|train|wall|overall|finished|completed|took)\b\D{0,40}"
@@ -49,37 +51,40 @@ _WHOLE_TIME = re.compile(
     r"(?P<unit> ?[a-z]{1,7}\b)?",
     re.IGNORECASE,
 )
-"""Training took 00:02:30; Total time: 1.81 minutes; wall time: 756.650 s."""
+"""The time of a whole training: Training took 00:02:30; Total time: 1.81 minutes; wall time:
+756.650 s.
+"""
 
 ANOTHER_FORM = 5
-"""Lines with values of a training behind the last record that show that the form has changed: one
-or two are a summary.
+"""Number of lines with values of a training after the last record that show that the form has
+changed: one or two are a summary.
 """
 
 MOST_RATIOS = 50
-"""Lines from which the number of GPUs follows."""
+"""Most lines from which the number of GPUs is computed."""
 
 LAGGING = 64
-"""Steps by which one process lags behind another one that writes to the same text."""
+"""Most steps by which one process lags behind another that writes to the same text."""
 
 STATED = ("num_gpus", "global_batch_size", "sequence_length")
-"""Kinds that are settings: they belong to the training if each line prints the same."""
+"""Kinds that are settings: they are stated for the training if all lines print the same value."""
 
 NOT_RECORDED = frozenset((
     meanings.IGNORED, meanings.EVALUATION, meanings.AVERAGED, meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH,
     "memory",
 ))  # fmt: skip
+"""Kinds whose numbers are not kept in a record."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Interpretation:
-    """A training as its form says, and how sure that is.
+    """A training that was read by the form of its lines, and what this assumes.
 
     Attributes:
         log: the training.
-        form: of its lines.
+        form: the form of its lines.
         timed: where the times of its steps come from.
-        doubts: what is assumed; none if it can be read without asking.
+        doubts: what is assumed; empty if it can be read without asking.
         lacks: why it can't be read; None if it can.
     """
 
@@ -91,7 +96,7 @@ class Interpretation:
 
     @property
     def time_label(self) -> str | None:
-        """What the times of the steps come from, as the text calls it; None without times."""
+        """What the times of the steps come from, as shown to the user; None without times."""
         return _time_label(self.form, self.timed)
 
 
@@ -112,15 +117,15 @@ def _time_label(form: Form, found: Timed) -> str | None:
 
 
 class GpuCount:
-    """The number of GPUs that follows from the tokens/s of all and of one, as they are printed:
-    222.4K / 55.6K are 4.
+    """Computes the number of GPUs from the printed tokens/s of all GPUs and of one: 222.4K / 55.6K
+    is 4.
     """
 
     def __init__(self) -> None:
         self._ratios = collections.Counter[int | None]()
 
     def add(self, printed: Sequence[str], fields: Mapping[str, Field]) -> None:
-        """Take the numbers of a line, and which of them are which kinds of values."""
+        """Take the numbers of a line, as printed, and its fields by kind."""
         every, one = fields.get("tokens_per_second"), fields.get("tokens_per_second_per_gpu")
         if every is not None and one is not None and self._ratios.total() < MOST_RATIOS:
             factor = float(every.factor) / float(one.factor)
@@ -128,7 +133,7 @@ class GpuCount:
             self._ratios[ratio] += 1
 
     def state_in(self, stated: LoggedValues, line: int) -> None:
-        """Add the number that nearly all lines give to what a source states."""
+        """State the number of GPUs if nearly all lines give the same (AGREEING)."""
         for gpus, times in self._ratios.most_common(1):
             if times >= AGREEING * self._ratios.total():
                 quote = "tokens/s of all / tokens/s of one GPU"
@@ -136,12 +141,17 @@ class GpuCount:
 
 
 def _name_of(kind: str) -> str:
-    """Return the name of a value in a record: a time's meaning is known when all records are."""
+    """Return the name of a value in a record; the meaning of a printed time is found later."""
     return PRINTED if kind == meanings.TIME else kind
 
 
 class FormReader(StepReader):
-    """A parsed_log.Reader of the lines of one form."""
+    """A parsed_log.Reader of the lines of one form.
+
+    Attributes:
+        form: the form of the lines.
+        timed: the step times of each training.
+    """
 
     name = "form"
     rate = None
@@ -185,7 +195,7 @@ class FormReader(StepReader):
     def feed(self, line: Line) -> bool:
         """Take the next line; return whether it holds metrics."""
         if "   " in line.text:
-            # Padding that shrinks from step 999 to step 1000 tears no line.
+            # Less padding, as from step 999 to step 1000, doesn't make a line look torn.
             line = line._replace(text=_PADDING.sub("  ", line.text))
         is_taken = self.torn.read(line, self.take)
         if not is_taken:
@@ -193,7 +203,7 @@ class FormReader(StepReader):
         return is_taken
 
     def other(self, line: Line) -> None:
-        """Read a line without values of a step; behind the last one it may say how long all took."""
+        """Read a line without values of a step; after the last step it may state the total time."""
         super().other(line)
         self._has_heading = self._has_heading or _HEADING.match(line.text) is not None
         text = line.text[:LONGEST_SUMMARY]
@@ -219,6 +229,7 @@ class FormReader(StepReader):
         return is_taken
 
     def _take_piece(self, piece: Piece, line: int) -> bool:
+        """Read a piece if it has the form; remember other lines with values of a training."""
         is_taken = self._read_piece(piece, line)
         if is_taken:
             self._others.clear()
@@ -228,14 +239,17 @@ class FormReader(StepReader):
         return is_taken
 
     def _read_piece(self, piece: Piece, line: int) -> bool:
+        """Begin a record with the values of a line, or add them to the open one; return False if
+        the line has neither a step nor values.
+        """
         counter = piece.outline.field(self.form.counter)
         values = self._values(piece)
         self._gpus.add(piece.printed, piece.outline.kinds)
         if counter is None and not values:
             return False
         if self.form.counter and counter is None:
-            # A further line of the step above: its header has the number, or its norm is printed
-            # below it.
+            # A further line of the step above it, such as the gradient norm, or a value below the
+            # header with the step.
             if self._open is not None:
                 self._put(values, replaces=False)
             return self._open is not None
@@ -249,7 +263,7 @@ class FormReader(StepReader):
             self._close()
         if self._open is None:
             self._open = Record(step, line, stamp=self._dated(piece.stamp))
-            # Another number of planned steps is another training's.
+            # With another number of planned steps another training begins.
             is_new = None not in (self._total, self._planned) and self._total != self._planned
             is_new = is_new and self.form.has_steady_total
             self._is_first = is_new or self._is_another_training or self._is_apart(step)
@@ -260,15 +274,15 @@ class FormReader(StepReader):
         self._put(values)
         self._count = step
         if self.form.closes and rises:
-            # The line in which the counter rises is the last one of its micro-batches.
+            # The line in which the counter rises is that of the step's last micro-batch.
             self._open.step = step
             self._open.line = line
             self._close()
         return True
 
     def _is_apart(self, step: int) -> bool:
-        """Return whether a step behind a heading or a code fence doesn't go on from the last one:
-        1001 behind 1100 is another training's.
+        """Return whether a step after a heading or a code fence belongs to another training, since
+        it doesn't follow the last one: 1001 after 1100.
         """
         last = self.sorter.last
         if not self._has_heading or last is None or self.form.epoch is not None:
@@ -276,7 +290,9 @@ class FormReader(StepReader):
         return not 0 < step - last.step <= FAR * self.form.stride
 
     def _step(self, counter: Field | None, piece: Piece, values: Mapping[str, float]) -> int | None:
-        """Return the step of a line: as it counts, or by the order of the lines if nothing does."""
+        """Return the step of a line by its counter, or by the order of the lines if nothing counts;
+        None if the line is not that of a step.
+        """
         if counter is None:
             begins = self._open is None or not values.keys().isdisjoint(self._values_of_open)
             return (self._count or 0) + begins
@@ -295,14 +311,14 @@ class FormReader(StepReader):
         return step
 
     def _step_of_epoch(self, step: int, piece: Piece) -> int:
-        """Return the step of all epochs: epoch 2 counts its batches from 1 again. Of an epoch
-        without a total only the batches that are printed are known.
+        """Return the step counted over all epochs: of 90 batches per epoch, batch 10 of epoch 2 is
+        step 100. Without a total an epoch is taken to end with its last printed batch.
         """
         field = piece.outline.field(self.form.epoch or "")
         epoch = whole(piece.printed[field.place]) if field else None
         begins_again = self._count is not None and step + self._offset < self._count
         if begins_again and epoch is not None and self._epoch is not None and epoch < self._epoch:
-            # Another training.
+            # The epoch falls: another training begins.
             self._offset = self._epochs = 0
             self._count = None
             self._is_another_training = True
@@ -316,8 +332,8 @@ class FormReader(StepReader):
         return step + self._offset + (self._count == step + self._offset and begins_again)
 
     def _closed_step(self, step: int, piece: Piece) -> int | None:
-        """Return the step of the end of an epoch, of which only the number of steps is printed; a
-        progress bar may be printed several times.
+        """Return the step at the end of an epoch, if only these are printed: 196/196 twice are
+        steps 196 and 392. A progress bar that is printed again has the same step.
         """
         if step != self.form.closed:
             return None
@@ -327,7 +343,7 @@ class FormReader(StepReader):
         return (self._count or 0) + step
 
     def _is_copy(self, step: int, values: Mapping[str, float]) -> bool:
-        """Return whether another process has printed the step a few lines before."""
+        """Return whether another process has printed the step recently (LAGGING)."""
         if not self.form.has_copies:
             return False
         is_open = self._open is not None and self._open.step == step
@@ -339,8 +355,8 @@ class FormReader(StepReader):
         return False
 
     def _is_another(self, step: int, values: Mapping[str, float]) -> bool:
-        """Return whether a line is of another record than the open one: of another step, or of
-        another rank that prints the same values.
+        """Return whether a line begins another record than the open one: that of another step, or
+        that of another rank that prints the same values.
         """
         if self._open is None or self._open.step != step:
             return True
@@ -368,7 +384,7 @@ class FormReader(StepReader):
                 self._settings.setdefault(name, set()).add(value)
                 continue
             if name == meanings.STEP_RATE and piece.is_bar and value:
-                # A progress bar changes between s/it and it/s.
+                # A progress bar prints s/it above one second and it/s below: both become times.
                 name = PRINTED
                 value = 1 / value
             values[name] = value
@@ -393,7 +409,9 @@ class FormReader(StepReader):
         self._values_of_open |= values.keys()
 
     def _close(self) -> None:
-        """Give the open record to the sequencer."""
+        """Pass the open record to the sequencer, with the sum of the times of its micro-batches if
+        all are there.
+        """
         record = self._open
         self._open = None
         parts = self._parts
@@ -407,7 +425,9 @@ class FormReader(StepReader):
             self.sorter.take(record, another=self._is_first)
 
     def _dated(self, stamp: Stamp | None) -> Stamp | None:
-        """Return a stamp that has a day: after 23:59:59 comes the next day's 00:00:00."""
+        """Return a stamp whose time rises past midnight if it has no date: after 23:59:59 a stamp
+        of 00:00:01 is on the next day.
+        """
         if stamp is None or stamp.time.year != NO_YEAR:
             return stamp
         stamp = stamp._replace(time=stamp.time + self._day)
@@ -424,7 +444,7 @@ class FormReader(StepReader):
         return super().finish()
 
     def done(self, run: RunBuilder) -> None:
-        """Set the step times by all clocks of the records, and what the records say together."""
+        """Set the step times by all clocks, and what follows from all records together."""
         records = run.training.ordered()
         found = self._timed(run, records)
         if self._qualified and found.kind == "seconds" and not found.is_certain:
@@ -459,15 +479,17 @@ class FormReader(StepReader):
             run.unknown["step_times"] = found.contradiction
 
     def _close_gaps(self, records: Sequence[Record]) -> None:
-        """Let a record behind a gap cover as many steps as others: what was cut out of a log has no
-        time.
+        """Let a record after a gap cover as many steps as others: the printed time is not that of
+        the steps that were cut out of the log.
         """
         for record in records:
             if (record.window or 1) > FAR * self.form.stride:
                 record.window = self.form.stride
 
     def _timed(self, run: RunBuilder, records: Sequence[Record]) -> Timed:
-        """Return the times of the steps of a training; means stand for what isn't printed."""
+        """Return the times of the steps of a training; if only a mean of times or losses is
+        printed, it is used instead.
+        """
         are_means = all(PRINTED not in record.native for record in records)
         for record in records:
             mean = record.native.pop(meanings.MEAN_TIME, None)
@@ -491,7 +513,9 @@ class FormReader(StepReader):
         return found
 
     def _state_sizes(self, run: RunBuilder) -> None:
-        """State what all lines print alike, and the GPUs that follow from their rates."""
+        """State the settings that are equal in all lines, and the GPUs that follow from their
+        rates.
+        """
         line, text = self.form.example
         self._gpus.state_in(run.stated, line)
         for name, values in self._settings.items():
@@ -499,7 +523,7 @@ class FormReader(StepReader):
                 state(run.stated, name, size, text, line)
 
     def _put_utilization(self, records: Sequence[Record]) -> None:
-        """Set MFU in percent: 0.42 without a sign is 42%."""
+        """Set MFU in percent: if none exceeds 1 and none has a sign, they are shares, and 0.42 is 42%."""
         if self._has_percent:
             return
         shares = [record.native.get("mfu_percent") for record in records]
@@ -510,7 +534,7 @@ class FormReader(StepReader):
 
 
 def _timing(found: Timed) -> Timing:
-    """Return the definition of a step time: as printed, or from one record to the next."""
+    """Return the scope of a step time: unknown for printed ones, or from one record to the next."""
     if found.kind in ("stamp", "elapsed_seconds"):
         return Timing(
             kind="stamps",
@@ -522,7 +546,7 @@ def _timing(found: Timed) -> Timing:
 
 
 def interpretations(lines: Callable[[], Iterable[Line]]) -> list[Interpretation]:
-    """Return the trainings of a text as the form of its lines says; none if no form recurs.
+    """Return the trainings of a text, read by the form of its lines; none if no form recurs.
 
     `lines` gives the lines from the start, each time that it is called.
     """

@@ -1,4 +1,4 @@
-"""Sizes that a source doesn't state, and that follow from the rates and times that it prints."""
+"""Sizes that a source doesn't state, but that follow from the rates and times that it prints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BATCH, LENGTH, GPUS = "global_batch_size", "sequence_length", "num_gpus"
 
 
 class _Rule(NamedTuple):
-    """What a size is: a product of values over another product, in words for the note."""
+    """A size as the quotient of two products of values; `words` is the formula for the note."""
 
     size: str
     above: tuple[str, ...]
@@ -34,16 +34,16 @@ _RULES = (
     _Rule(BATCH, (ONE, TIME, GPUS), (LENGTH,), "tokens/s/GPU × step time × GPUs / length"),
     _Rule(GPUS, (BATCH, LENGTH), (ONE, TIME), "batch × length / step time / tokens/s/GPU"),
 )
-"""The first rule that fits counts, and later ones use what it gives."""
+"""Of several rules for a size the first that gives one counts; later rules use it."""
 
 _WORDS = {BATCH: "global batch size", LENGTH: "sequence length", GPUS: "number of GPUs"}
 
 LOOKED_AT = 50
-"""Most records that are looked at."""
+"""Most records that are used."""
 
 AGREEING = 0.9
-"""Share of the records that must give the same number: a rate without padding, or of another time,
-gives others.
+"""Share of the records that must give the same number: a rate that excludes padding, or that covers
+another time, gives different ones.
 """
 
 
@@ -52,16 +52,16 @@ def sizes_that_follow(
 ) -> tuple[dict[str, int], list[Note]]:
     """Return the unknown sizes that follow from printed values, by field, and a note on each.
 
-    Each must be a whole number within the digits that are printed: 65,536 tokens in 0.5 s at 16,384
-    tokens/s/GPU are 8 GPUs; at 15,100 they would be 8.7, so padding isn't counted, and nothing
+    Each must be a whole number within the printed digits: 65,536 tokens in 0.5 s at 16,384
+    tokens/s/GPU are 8 GPUs. At 15,100 they would be 8.7: the rate excludes padding, and nothing
     follows.
 
     Args:
-        series: of the Run, with native_metrics.
+        series: those of the Run, with native_metrics.
         sizes: those that the source states or the user gives.
-        rate: the native rate per GPU that counts every position of a sequence; None if the source
-            counts others, so that tokens tell nothing.
-        said: sizes whose lack the source explains, such as a range of values.
+        rate: the native rate per GPU that counts every position of a sequence; None if the rates of
+            the source count other tokens, so that nothing follows from tokens/s.
+        said: unknown sizes for which the source has a reason, such as a range of values.
     """
     known: dict[str, int] = {}
     for name in _WORDS:
@@ -92,7 +92,9 @@ def follows(size: str, value: int, how: str) -> Note:
 def _value(
     rule: _Rule, columns: Mapping[str, Sequence[float | None]], known: Mapping[str, int]
 ) -> int | None:
-    """Return the number that nearly all records give; None if they don't, or lack a value."""
+    """Return the number that nearly all records give (AGREEING); None if there is none, or if a
+    value is missing.
+    """
     factor = 1.0
     printed: list[list[Sequence[float | None]]] = []
     for names, power in ((rule.above, 1), (rule.below, -1)):

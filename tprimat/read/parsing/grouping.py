@@ -1,4 +1,6 @@
-"""Records of lines of which several are one step: micro-batches, intervals, and ranks."""
+"""Records of lines that are not one step each: micro-batches, intervals, and lines of several
+ranks.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,18 @@ from collections.abc import Iterator, Sequence
 from tprimat.read.parsing.records import LogContext, Record
 
 Rows = list[tuple[Record, LogContext]]
-"""Records in the order of a file, each with what stands before it."""
+"""Records in the order of a file, each with the context before it."""
 
 LEAST_RANKED = 3
-"""Steps of which lines of several ranks are told from one that was repeated."""
+"""Fewest steps by which lines of several ranks are distinguished from a repeated step."""
 
 
 def number_ranks(records: Sequence[Record]) -> None:
-    """Set the origin of records if most steps are printed several times in a row: each rank prints
-    its own loss.
+    """Set the origin of records if each rank prints a line: most steps are printed several times in
+    a row.
 
-    Of steps 0 0 1 1 2 2 the second lines are of another rank; of 0 1 2 2 3 one was repeated.
+    In steps 0 0 1 1 2 2 every second line is that of another rank; in 0 1 2 2 3 one step is
+    repeated.
     """
     groups = []
     for _, lines in itertools.groupby(records, lambda record: record.step):
@@ -36,8 +39,8 @@ def set_interval_times(records: Sequence[Record]) -> None:
     """Set windows, and step times by the native value interval_seconds, the time of all steps since
     the record before.
 
-    The first record has as many steps as the next one: steps 10 and 20 are 10 steps each. One that
-    is alone has an unknown number, unless it is step 1.
+    The first record has as many steps as the next one: records at steps 10 and 20 have 10 steps
+    each. A single record has an unknown number, unless it is at step 1.
     """
     apart = records[1].step - records[0].step if len(records) > 1 else 1
     step = max(records[0].step - apart, 0)
@@ -52,8 +55,8 @@ def set_interval_times(records: Sequence[Record]) -> None:
 def optimizer_steps(rows: Rows) -> Rows:
     """Return a row for each optimizer step, of rows that have the native value micro_step.
 
-    Its time is the sum of its micro-batches', if all of them are there; the other values are those
-    of the last one. Two forms are told apart:
+    Its time is the sum of those of its micro-batches, if all are logged; the other values are those
+    of the last one. There are two forms:
 
         iter 1 step 0, iter 2 step 1, iter 3 step 1, iter 4 step 2    the line on which the step
                                                                       rises ends it: 1–2, 3–4
@@ -69,7 +72,8 @@ def optimizer_steps(rows: Rows) -> Rows:
         after = _micro_step(following[0]) if following else 0
         is_gapless = numbers == [*range(numbers[0], last + 1)]
         begins = numbers[0] in (0, 1) or (before is not None and numbers[0] == before + 1)
-        # Where the counter begins again, or the file ends, only the number of lines tells.
+        # If the counter begins again, or the file ends, only the number of lines shows whether the
+        # step is complete.
         ends = after == last + 1 if after > last else len(group) >= usual
         before = last
         steps.append(_summed(group, is_whole=is_gapless and begins and ends))
@@ -93,7 +97,7 @@ def _groups(rows: Rows) -> Iterator[Rows]:
         is_new = before is not None and place[0] != before[0]
         falls = before is not None and place[1] < before[1]
         if group and (falls if on_rise else is_new):
-            # After a restart the step that had begun is lost.
+            # A restart loses the step that had begun.
             yield from () if on_rise else (group,)
             group = Rows()
         group.append(row)
@@ -106,8 +110,8 @@ def _groups(rows: Rows) -> Iterator[Rows]:
 
 
 def _ends_on_rise(rows: Rows) -> bool:
-    """Return whether the line on which the step rises ends it: micro-batches count from 1, and it
-    rises at each multiple of their number, as at 2, 4 and 6.
+    """Return whether the line on which the step rises ends it: micro-batches count from 1, and the
+    step rises at multiples of their number per step, as at 2, 4 and 6.
     """
     rises = []
     for row, later in itertools.pairwise(rows):
@@ -120,7 +124,7 @@ def _ends_on_rise(rows: Rows) -> bool:
 
 
 def _summed(group: Rows, *, is_whole: bool) -> tuple[Record, LogContext]:
-    """Return the row of a step."""
+    """Return the row of a step from those of its micro-batches."""
     record = group[-1][0]
     around = LogContext()
     times = []

@@ -1,4 +1,4 @@
-"""Records of the values that a user names in a table or a text, with all that follows from them."""
+"""Records of the values that a user maps in a table or a text, and what follows from them."""
 
 from __future__ import annotations
 
@@ -43,20 +43,19 @@ VALUES = {
     "batch": "samples_per_step",
     "tokens": "tokens_per_step",
 }
-"""What a column can be, and its name in a record: `micro_step` counts micro-batches, `time` is that
-of a step, `interval` that of all steps since the record before, `elapsed` that since the start, in
-s.
+"""The values that --columns and --pattern know, and their names in a record. Times are in s: `time`
+of a step, `interval` of all steps since the record before, `elapsed` since the start. `micro_step`
+counts micro-batches.
 """
-
 
 BY_KIND = {kind: value for value, kind in reversed(VALUES.items()) if kind}
 BY_KIND |= {meanings.STEP: "step", "global_batch_size": "batch"}
-"""What --columns and --pattern call a kind of value in the table of meanings."""
+"""The value of --columns and --pattern for each kind in the table of meanings."""
 
 
 def columns_by_words(names: Iterable[str]) -> str:
-    """Return what --columns maps of columns with these names, as their words say: the first one of
-    each kind. Without a step and another value it is one to fill in.
+    """Return an argument of --columns for a table with columns of these names: the first column of
+    each kind that the names state. Without a step or another value it is a template to fill in.
     """
     columns = dict[str, str]()
     for name in names:
@@ -64,7 +63,8 @@ def columns_by_words(names: Iterable[str]) -> str:
         value = BY_KIND.get(meaning.kind) if meaning else None
         if value and not {",", "="} & {*name}:
             columns.setdefault(value, name)
-    # A tracker has the time since the start of evaluations, too.
+    # The step and the time since the start alone don't show a training: a tracker logs them for
+    # evaluations, too.
     if "step" not in columns or columns.keys() <= {"step", "elapsed"}:
         return "step=COLUMN,time=COLUMN"
     return shlex.quote(plain(",".join(f"{value}={name}" for value, name in columns.items())))
@@ -74,8 +74,8 @@ class MappedRecords:
     """The records of a table or of the lines of a pattern, in the order of the file.
 
     Attributes:
-        units: of the values that a user has named, as unit_beside() returns them.
-        micro_batches: lines that are a micro-batch each.
+        units: of the values that the user maps, as unit_beside() returns them.
+        micro_batches: number of lines that are a micro-batch each.
         is_coarse: whether a rate has too few digits to be converted to a time.
         rounded: values that are printed in thousands or millions.
     """
@@ -88,7 +88,7 @@ class MappedRecords:
         self._rows = list[tuple[Record, LogContext]]()
 
     def add(self, cells: Mapping[str, object], line: Line, around: LogContext) -> bool:
-        """Add a row and what stands before it; return False for one without a step."""
+        """Add a row and the context before it; return False for a row without a step."""
         step = whole(cells["step"]) if "step" in cells else len(self._rows) + 1
         micro_step = whole(cells.get("micro_step", 0))
         if step is None or micro_step is None:
@@ -111,7 +111,7 @@ class MappedRecords:
         return True
 
     def _put(self, record: Record, value: str, found: Printed) -> str:
-        """Set a value of a record; return its name there if it has digits enough for a quotient."""
+        """Set a value of a record; return its name there if it is exact enough for a quotient."""
         unit = found.unit or self.units[value]
         name = VALUES[value]
         figure = found.figure
@@ -123,14 +123,16 @@ class MappedRecords:
             figure = times(figure, unit)
         if found.is_rounded:
             self.rounded.add(value)
-        # Negative where the peak of the GPU is unknown.
+        # Programs print a negative MFU if the peak of the GPU is unknown.
         if value != "mfu" or figure >= 0:
             record.put(name, figure)
         is_count = value in ("batch", "tokens") and not found.is_rounded
         return name if is_count or found.digits >= LEAST_DIGITS else ""
 
     def _set_time_by_rate(self, record: Record, exact: set[str]) -> None:
-        """Set the time of a step by the first of its rates if nothing else gives one."""
+        """Set the time of a step by the first of its rates (_RATES) if the record has no other
+        time.
+        """
         native = record.native
         if record.seconds is not None or {"interval_seconds", "elapsed_seconds"} & native.keys():
             return
@@ -144,7 +146,7 @@ class MappedRecords:
             self.is_coarse = True
 
     def trainings(self, rest: LogContext) -> list[LoggedTraining]:
-        """Return the trainings, given what stands after the last row."""
+        """Return the trainings; `rest` is the context after the last row."""
         rows = self._rows
         if "micro_step" in self.units:
             self.micro_batches = len(rows)
@@ -163,14 +165,15 @@ _RATES = {
     "samples_per_step": "samples_per_second",
     "tokens_per_step": "tokens_per_second",
 }
-"""Rates, by what a step has of it: a step itself, its samples, its tokens."""
+"""Rates by the work of a step that they count: the step itself, its samples, its tokens."""
 
 
 def _set_step_times(training: LoggedTraining, named: Collection[str]) -> None:
     """Set the windows of records, and the times of steps by other times if none are printed.
 
-    A time that is printed at every tenth step may be the mean of ten or that of one. If the log has
-    a clock, it is taken as the mean, and held against the clock; else it is that of one.
+    A time that is printed at every tenth step may be the mean of ten steps or the time of one. If
+    the log has a clock, it is taken as the mean and compared with the clock; otherwise as the time
+    of one.
     """
     records = training.ordered()
     if any(record.stamp or "elapsed_seconds" in record.native for record in records):
@@ -188,7 +191,9 @@ def _set_step_times(training: LoggedTraining, named: Collection[str]) -> None:
 
 
 def _state_sizes(training: LoggedTraining, found: MappedRecords) -> None:
-    """State what the printed values say of a step and of the GPUs, if they agree on all lines."""
+    """State the sizes of a step and the number of GPUs that the printed values give, if all lines
+    agree.
+    """
     records = training.ordered()
     stated = training.around.stated
     line = records[0].line
@@ -213,7 +218,7 @@ def _state_sizes(training: LoggedTraining, found: MappedRecords) -> None:
 
 
 def _set_derived(records: Sequence[Record]) -> None:
-    """Set the tokens of a step by its rate and time, and utilizations in percent."""
+    """Set the tokens of a step by rate and time, and MFU in percent if one exceeds 1."""
     is_percent = any(record.native.get("mfu", 0.0) > 1 for record in records)
     for record in records:
         if is_percent and "mfu" in record.native:
@@ -225,13 +230,13 @@ def _set_derived(records: Sequence[Record]) -> None:
 
 MILLISECONDS = "times-fit-milliseconds"
 INTERVAL, ELAPSED = "times-fit-interval", "times-fit-elapsed"
-"""Codes of notes that the printed times agree with the clock if they are read otherwise."""
+"""Codes of notes on printed times that agree with the log's clock only if they have another
+meaning.
+"""
 
 
 def complete(training: LoggedTraining, found: MappedRecords) -> None:
-    """Set the times and sizes of a training that follow from its values, and note what is known of
-    them.
-    """
+    """Set the times and sizes of a training that follow from its values, and add notes on them."""
     _set_step_times(training, found.units)
     _state_sizes(training, found)
     records = training.ordered()

@@ -8,19 +8,19 @@ from typing import Any, BinaryIO
 from tprimat.read.parsing.values import json_object
 
 LARGEST = 1 << 26
-"""Bytes of a notebook that is read."""
+"""Most bytes of a notebook."""
 
 
 def is_notebook(opening: str) -> bool:
-    """Return whether a file that begins with this text is a notebook."""
+    """Return whether a file that begins with this text is a Jupyter notebook."""
     return opening.lstrip("\ufeff \t\r\n").startswith("{") and (
         '"nbformat' in opening or '"cells":' in opening
     )
 
 
 def printed_text(stream: BinaryIO) -> str | None:
-    """Return what the cells of a notebook printed; None for a file that is none, or is cut off or
-    too large. The stream is at its start afterwards.
+    """Return what the cells of a notebook printed; None for other files, and for notebooks that are
+    cut off or too large. The stream is at its start afterwards.
     """
     opening = stream.read(1 << 12).decode("utf-8", errors="replace")
     stream.seek(0)
@@ -34,7 +34,7 @@ def printed_text(stream: BinaryIO) -> str | None:
 
 
 def _texts(cell: Any) -> Iterator[str]:
-    """Yield the texts of a cell's outputs, each with the end of its last line."""
+    """Yield the texts of a cell's outputs, each with a newline at its end."""
     outputs = cell.get("outputs") if isinstance(cell, dict) else None
     for output in outputs if isinstance(outputs, list) else []:
         if not isinstance(output, dict):
@@ -43,7 +43,7 @@ def _texts(cell: Any) -> Iterator[str]:
         shown = data.get("text/plain") if isinstance(data, dict) else None
         for text in (output.get("text"), shown, output.get("traceback")):
             pieces = text if isinstance(text, list) else [text]
-            # The lines of a traceback have no ends.
+            # The lines of a traceback have no newlines.
             end = "\n" if text is output.get("traceback") else ""
             joined = end.join(piece for piece in pieces if isinstance(piece, str))
             if joined:

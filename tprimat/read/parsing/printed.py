@@ -1,4 +1,4 @@
-"""Printed figures with their units: 55.7K, 512 ms, 9.5 it/s, 1.2 Mtok/s, 41.2%, 1 day, 2:03:04."""
+"""Printed numbers with their units: 55.7K, 512 ms, 9.5 it/s, 1.2 Mtok/s, 41.2%, 1 day, 2:03:04."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from tprimat.read.parsing.values import digits, duration, number, times
 NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?:\.\d*)?|\d+(?:\.\d*)?(?:e[-+]?\d+)?|nan|inf)"
 
 PER_SECOND, PERCENT = "per second", "%"
-"""Units of a rate where a time may stand, and of a share; others are decimal factors."""
+"""Units of a rate that is printed instead of a time (9.5 it/s), and of a share; other units are
+decimal factors, such as 1e-3 for ms.
+"""
 
 DURATIONS = ("time", "interval", "elapsed")
 RATES = ("tokens_per_second", "tokens_per_second_per_gpu")
-"""What may have a unit of time, and what may count thousands or millions of tokens."""
+"""Values that may have a unit of time, and values that may count thousands or millions of tokens."""
 
 _WITH_WORDS = ("_second", "_gpu", "tokens", "batch")
-"""How values end behind which a cell may have words: 9.5 it/s, 410 TFLOP/s, 32 samples."""
+"""Ends of the names of values whose cells may have words behind the number: 9.5 it/s, 410 TFLOP/s,
+32 samples.
+"""
 
 _SCALE = f"(?-i:[{''.join(meanings.MULTIPLIERS)}])"
 SCALE = re.compile(rf"\A{_SCALE}(?![A-Za-z])")
@@ -35,13 +39,13 @@ _FIGURE = re.compile(rf"(?P<figure>{NUMBER})(?P<behind>\s{{0,4}}\S.{{0,41}})?", 
 
 
 class Printed(NamedTuple):
-    """A figure as it is printed.
+    """A printed number.
 
     Attributes:
-        figure: with the K or M behind it, in its unit.
+        figure: its value in its unit; the K or M behind it is applied.
         unit: a decimal factor, PER_SECOND or PERCENT; empty if none is printed with it.
-        digits: significant ones.
-        is_rounded: whether it is in thousands or millions.
+        digits: number of significant digits.
+        is_rounded: whether it is printed in thousands or millions.
     """
 
     figure: float
@@ -55,10 +59,10 @@ class Printed(NamedTuple):
 
 
 def pattern_of(value: str) -> str:
-    """Return a regular expression of what is printed for a value, with its unit if one follows."""
+    """Return a regular expression for the number of a value, with the unit that may follow."""
     if value in ("step", "micro_step"):
         return rf"({NUMBER}(?!\.?\d))"
-    # 01:12 is no 1.
+    # The 01 of 01:12 is not a number.
     figure = rf"{NUMBER}(?!\.?\d|:\d\d)(?:{_SCALE}(?![a-z]))?"
     unit = rf"(?:\s?{meanings.UNIT_OF_TIME})?"
     if value == "elapsed":
@@ -71,8 +75,8 @@ def pattern_of(value: str) -> str:
 
 
 def unit_beside(value: str, before: str, behind: str = "") -> str:
-    """Return the unit of a value that the text before or behind it has, as the name of a column
-    before it; empty for none.
+    """Return the unit of a value from the text before it, such as the name of its column, or behind
+    it; empty for none.
     """
     if value in DURATIONS or value == "time_ms":
         if (found := _unit_of_time(behind.lstrip())) or value == "time_ms":
@@ -91,12 +95,10 @@ def unit_beside(value: str, before: str, behind: str = "") -> str:
 
 
 def printed(value: str, cell: object) -> Printed | None:
-    """Return the figure of a cell, or of a text that pattern_of() matches; None for anything
-    else.
-    """
+    """Return the number in a cell, or in a text that pattern_of() matches; None for others."""
     figure = number(cell)
     if not isinstance(cell, str):
-        # A float has lost its zeros.
+        # A float has lost its trailing zeros: 0.5 may have been 0.500.
         return Printed(figure, "", max(digits(f"{figure:.15g}"), 3)) if figure is not None else None
     text = cell.strip()
     if figure is not None:
@@ -109,20 +111,20 @@ def printed(value: str, cell: object) -> Printed | None:
     behind = (match["behind"] or "").lstrip()
     _, factor, _ = meanings.unit_of(behind)
     unit = _unit_of_time(behind) if value in DURATIONS or value == "time_ms" else ""
-    # A time with an unknown unit is none; of another value only words that name it may follow.
+    # A time with an unknown unit is not used; words may only follow values with such a name.
     is_bare = behind in meanings.MULTIPLIERS or not behind
     if not is_bare and not unit and not value.endswith(_WITH_WORDS):
         return None
     figure = number(match["figure"]) or 0.0
     if factor != "1":
-        # Of a column ktok/s with 1.2M in a cell the cell counts.
+        # If a cell of the column ktok/s is 1.2M, the M counts.
         figure = times(figure, factor)
         unit = "1" if value in RATES else unit
     return Printed(figure, unit, digits(match["figure"]), is_rounded=factor != "1")
 
 
 def _unit_of_time(behind: str) -> str:
-    """Return the unit of a time that a text begins with; empty for none."""
+    """Return the unit of time at the start of a text; empty for none."""
     unit, _, _ = meanings.unit_of(behind)
     if unit is None or not (unit.is_time or unit.kind in (meanings.TIME, meanings.STEP_RATE)):
         return ""
@@ -130,5 +132,5 @@ def _unit_of_time(behind: str) -> str:
 
 
 def _elapsed(text: str) -> float | None:
-    """Return a time since the start in s, from 2:03:04, 03:04 or 1h 9m 40s; None for else."""
+    """Return a time such as 2:03:04, 03:04 or 1h 9m 40s in s; None for other texts."""
     return seconds_of(text) if re.fullmatch(_CLOCK, text) else duration(text)

@@ -168,7 +168,7 @@ def _formula(metric: metrics.Metric, result: RunResult) -> str:
     step = result.summary.performance.avg_step_time_seconds
     config = result.run.training_config
     if metric.name == RATE and result.summary.is_printed:
-        return "printed by the source; mean of the steady-state steps by their time"
+        return "printed by the source; time-weighted mean of the steady-state steps"
     if metric.name != RATE or step is None:
         return "; ".join(filter(None, [metric.how, metric.reference]))
     return (
