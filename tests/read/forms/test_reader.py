@@ -35,6 +35,27 @@ def test_a_change_of_form_is_told(others, is_told):
     assert ("form-changes" in codes) == is_told
 
 
+@pytest.mark.parametrize(("before", "behind", "told"), [(30, 29, (31, 59)), (5, 54, (1, 5))])
+def test_lines_with_another_counter_are_another_form(before, behind, told):
+    own = [f"step {n}, loss 3.{n}, step time 0.50{n % 3} s" for n in range(1, before + 1)]
+    other = [f"iter={n} loss=3.{n} iter_time=5.0{n % 3}s" for n in range(1, behind + 1)]
+    run = run_of([*own, *other])
+    (note,) = [note for note in run.notes if note.code == "form-changes"]
+    assert (note.fields["line"], note.fields["last"]) == told
+    assert len(run.steps) == max(before, behind)
+
+
+def test_a_line_with_another_counter_beside_each_record_is_of_its_step():
+    lines = [
+        line
+        for n in range(1, 13)
+        for line in (f"step {n} took 50{n % 3} ms", f"iter={n} loss=3.{n}")
+    ]
+    run = run_of(lines)
+    assert "form-changes" not in [note.code for note in run.notes]
+    assert run.loss_values[1] == 3.2
+
+
 def test_another_number_of_planned_steps_is_another_training():
     lines = [
         f"{step}/{total} batches | loss 2.{step % 7} | 1{step}0 ms/batch"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tprimat.catalog import meanings
 from tprimat.notes import Note
+from tprimat.read.forms.changing import OtherLines, other_counter
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
 from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, seconds_of, value_of
 from tprimat.read.forms.joining import joined
@@ -50,11 +51,6 @@ _WHOLE_TIME = re.compile(
     re.IGNORECASE,
 )
 """Training took 00:02:30; Total time: 1.81 minutes; wall time: 756.650 s."""
-
-ANOTHER_FORM = 5
-"""Lines with values of a training behind the last record that show that the form has changed: one
-or two are a summary.
-"""
 
 MOST_RATIOS = 50
 """Lines from which the number of GPUs follows."""
@@ -169,7 +165,7 @@ class FormReader(StepReader):
         self._took: float | None = None
         self._epoch: int | None = None
         self._is_another_training = self._has_heading = False
-        self._others: list[int] = []
+        self._others = OtherLines()
         self._day = datetime.timedelta()
         self._last_stamp: Stamp | None = None
         self._has_unit = True
@@ -218,11 +214,15 @@ class FormReader(StepReader):
     def _take_piece(self, piece: Piece, line: int) -> bool:
         is_taken = self._read_piece(piece, line)
         if is_taken:
-            self._others.clear()
+            self._others.close()
             self._took = None
         elif not OF_TRAINING.isdisjoint(piece.outline.kinds):
-            self._others.append(line)
+            self._others.add(line, piece, self._other_counter(piece))
         return is_taken
+
+    def _other_counter(self, piece: Piece) -> Field | None:
+        """Return the number that counts the steps of a line in another form; None if none does."""
+        return other_counter(piece, self.form.counter, self.form.keys)
 
     def _read_piece(self, piece: Piece, line: int) -> bool:
         counter = piece.outline.field(self.form.counter)
@@ -232,7 +232,9 @@ class FormReader(StepReader):
             return False
         if self.form.counter and counter is None:
             # A further line of the step above: its header has the number, or its norm is printed
-            # below it.
+            # below it. One that counts steps by another label isn't.
+            if self._other_counter(piece) is not None:
+                return False
             if self._open is not None:
                 self._put(values, replaces=False)
             return self._open is not None
@@ -414,6 +416,7 @@ class FormReader(StepReader):
     def finish(self) -> list[ParsedLog]:
         """Return the runs, in the order of the log."""
         self._close()
+        self._others.close(is_end=True)
         return super().finish()
 
     def done(self, run: RunBuilder) -> None:
@@ -435,8 +438,8 @@ class FormReader(StepReader):
             if rate and record.seconds and "tokens_per_step" not in record.native:
                 record.put("tokens_per_step", rate * record.seconds)
         self._state_sizes(run)
-        if run.training is self.sorter.trainings[-1] and len(self._others) >= ANOTHER_FORM:
-            run.training.warnings.append(Note("form-changes", {"line": self._others[0]}))
+        if run.training is self.sorter.trainings[-1]:
+            run.training.warnings += self._others.notes
         run.framework = "own"
         run.log_format = "text (by its form)"
         run.timing = _timing(found)
