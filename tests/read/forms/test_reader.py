@@ -121,6 +121,28 @@ def test_the_last_line_may_say_how_long_all_took():
     assert run_of([*lines, "training took 00:05:00"], as_read=True).step_times[0] == 0.5
 
 
+@pytest.mark.parametrize(
+    ("line", "is_whole"),
+    [
+        ("Saving the checkpoint took 1.2 s", False),
+        ("generation took 1.2 s", False),
+        ("training completed at 00:02:03", False),
+        ("Epoch 1 finished in 1.2 s", False),
+        ("total time for saving: 1.2 s", False),
+        ("training finished in 00:05:00", True),
+        ("Training completed in 300.0 s", True),
+        ("total training time: 5.0 minutes", True),
+        ("train_runtime = 300.0", True),
+        ("Total time: 300 s", True),
+        ("wall time: 300.0 s", True),
+    ],
+)
+def test_only_the_time_of_the_whole_training_bounds_its_steps(line, is_whole):
+    lines = [f"step {step} | loss 2.5 | time 50.{step % 3} s" for step in range(100, 600, 100)]
+    run = run_of([*lines, line], as_read=True)
+    assert ("form-window-assumed" in [note.code for note in run.notes]) == is_whole
+
+
 def test_a_step_behind_a_heading_that_does_not_go_on_is_another_trainings():
     first, second = steps(4, 1094), steps(4, 1001)
     assert len(logs_of([*first, "```", "", "```", *second])) == 2

@@ -45,12 +45,22 @@ LONGEST_SUMMARY = 200
 """Characters of a line that may say how long a training took."""
 
 _WHOLE_TIME = re.compile(
-    r"\b(?:total|training|train|wall|overall|finished|completed|took)\b\D{0,40}"
+    r"\b(?:(?:total|overall|whole|entire|wall)(?:[ _-]?clock)?(?:[ _-]train(?:ing)?)?[ _-](?:run)?time"
+    r"|train(?:ing)?[ _-](?:run)?time"
+    r"|train(?:ing)?(?: run)?(?: (?:has|is|was))?"
+    r" (?:took|takes|lasted|(?:finished|completed?|done|ended)(?: successfully)?,?(?: in| after| took)))"
+    r"\b[\s\"':=(~]{0,10}(?:(?:is|was|of|in|took|a total of)[\s:]{1,3})?"
     r"(?P<time>\d{1,3}:\d\d(?::\d\d)?(?:\.\d{1,9})?|\d{1,9}(?:\.\d{1,9})?)"
     r"(?P<unit> ?[a-z]{1,7}\b)?",
     re.IGNORECASE,
 )
 """Training took 00:02:30; Total time: 1.81 minutes; wall time: 756.650 s."""
+
+_PART_TIME = re.compile(
+    r"\b(?:sav|generat|sampl|evaluat|validat|test|load|epoch|checkpoint|compil|warm|step\b|iter|batch)",
+    re.IGNORECASE,
+)
+"""What else than the training takes the time that a line says, or a part of it."""
 
 MOST_RATIOS = 50
 """Lines from which the number of GPUs follows."""
@@ -190,12 +200,16 @@ class FormReader(StepReader):
         super().other(line)
         self._has_heading = self._has_heading or _HEADING.match(line.text) is not None
         text = line.text[:LONGEST_SUMMARY]
-        if (match := _WHOLE_TIME.search(text)) and not meanings.is_of_evaluation(text):
+        is_of_part = meanings.is_of_evaluation(text) or _PART_TIME.search(text)
+        if not is_of_part and (match := _WHOLE_TIME.search(text)):
             unit, _, _ = meanings.unit_of(match["unit"] or "")
             if ":" in match["time"]:
                 self._took = seconds_of(match["time"])
             elif unit is not None and unit.is_time:
                 self._took = float(match["time"]) * float(unit.factor)
+            elif unit is None and "runtime" in match[0]:
+                # transformers prints its train_runtime in seconds.
+                self._took = float(match["time"])
 
     def take(self, line: Line) -> bool:
         """Read a line of the form; return False for others."""
