@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tprimat import read
+from tprimat.read.forms.asking import FormError
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.results.run import Run
 
@@ -109,7 +110,7 @@ def test_a_reader_that_knows_two_lines_of_many_does_not_read_the_log(own, dialec
 def test_gpus_follow_from_the_rates_of_nine_lines_of_ten(same, gpus):
     every = ["400.0K"] * same + ["300.0K"] * (10 - same)
     lines = [
-        f"step {step} | loss 2.{step} | 1{step}0 ms | tokens/s: {rate} | tokens/s/gpu: 100.0K"
+        f"step {step} | loss 2.{step} | 1{step % 7}0 ms | tokens/s: {rate} | tokens/s/gpu: 100.0K"
         for step, rate in enumerate(every)
     ]
     assert run_of(lines).num_gpus == gpus
@@ -179,3 +180,27 @@ def test_a_number_that_rises_like_the_steps_is_asked_as_the_time_since_the_start
 def test_the_tokens_of_a_step_follow_from_its_time_and_rate(rate, tokens):
     run = run_of([f"step {step} loss 2.{step} took 100 ms {rate}" for step in (1, 2, 3)])
     assert run.native_metrics["tokens_per_step"] == pytest.approx((tokens,) * 3)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_told"),
+    [("global batch size 32", True), ("batch size per device 32", False), ("batch size 32", False)],
+)
+def test_a_batch_that_contradicts_time_and_rate_is_told(sizes, is_told):
+    lines = [
+        f"step {step} loss 2.{step} step time 2.0 s, samples/s 64.0, {sizes}" for step in range(12)
+    ]
+    if not is_told:
+        assert run_of(lines).step_times[1] == 2.0
+        return
+    with pytest.raises(FormError) as caught:
+        run_of(lines)
+    assert "form-clocks-contradict" in [note.code for note in caught.value.notes]
+
+
+@pytest.mark.parametrize("time", ["0.0", "-0.5", "nan", "inf"])
+def test_times_that_can_not_be_are_lacking(time):
+    lines = [f"step {step} loss 2.{step} step time {time} s" for step in range(1, 13)]
+    with pytest.raises(FormError) as caught:
+        run_of(lines)
+    assert "form-lacks-time" in [note.code for note in caught.value.notes]

@@ -492,17 +492,24 @@ class FormReader(StepReader):
             is_of_step=self._is_of_step,
             paused=paused,
             took=self._took if run.training is self.sorter.trainings[-1] else None,
+            batch=self._stated_alike("global_batch_size"),
         )
         if are_means and found.kind == "seconds" and not found.is_certain:
             found.doubts.append(Note("form-average-assumed"))
         return found
 
+    def _stated_alike(self, name: str) -> float | None:
+        """Return a setting that all lines print alike; None without one."""
+        values = self._settings.get(name, ())
+        return next(iter(values)) if len(values) == 1 else None
+
     def _state_sizes(self, run: RunBuilder) -> None:
         """State what all lines print alike, and the GPUs that follow from their rates."""
         line, text = self.form.example
         self._gpus.state_in(run.stated, line)
-        for name, values in self._settings.items():
-            if len(values) == 1 and (size := whole(next(iter(values)))):
+        for name in self._settings:
+            value = self._stated_alike(name)
+            if value is not None and (size := whole(value)):
                 state(run.stated, name, size, text, line)
 
     def _put_utilization(self, records: Sequence[Record]) -> None:
