@@ -161,6 +161,31 @@ def test_an_epoch_that_falls_is_another_trainings():
     assert first.run().steps == second.run().steps == (10, 20, 30, 40, 50, 60)
 
 
+def epochs(*headings: str) -> list[str]:
+    return [
+        line
+        for epoch, heading in enumerate(headings)
+        for line in (
+            heading,
+            *(f"batch {n}/10 loss {9 - epoch}.{n} time 0.5{n % 3} s" for n in range(1, 11)),
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("headings", "counts"),
+    [
+        (("Epoch 1/3", "Epoch 2/3", "Epoch 3/3"), [30]),
+        (("Epoch 1", "Epoch 2", "Epoch 3"), [30]),
+        (("Epoch 1/2", "Epoch 2/2", "Epoch 1/2", "Epoch 2/2"), [20, 20]),
+        (("Epoch 1/1", "Epoch 1/1", "Epoch 1/1"), [10, 10, 10]),
+        (("Epoch 1/3", "Epoch 2/4", "Epoch 3/5"), [10, 10, 10]),
+    ],
+)
+def test_epochs_below_headings_are_one_training(headings, counts):
+    assert [len(log.run().steps) for log in logs_of(epochs(*headings))] == counts
+
+
 def test_what_was_cut_out_has_no_time():
     lines = [f"step {step} loss 2.5 took 100 ms/step" for step in (10, 20, 30, 9000, 9010)]
     assert run_of(lines).window_steps == (1, 10, 10, 10, 10)

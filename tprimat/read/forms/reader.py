@@ -174,6 +174,7 @@ class FormReader(StepReader):
         self._closed: tuple[str, ...] = ()
         self._took: float | None = None
         self._epoch: int | None = None
+        self._epoch_above: int | None = None
         self._is_another_training = self._has_heading = False
         self._others = OtherLines()
         self._day = datetime.timedelta()
@@ -242,6 +243,8 @@ class FormReader(StepReader):
         counter = piece.outline.field(self.form.counter)
         values = self._values(piece)
         self._gpus.add(piece.printed, piece.outline.kinds)
+        if epoch := piece.outline.field(self.form.epoch or ""):
+            self._epoch_above = whole(piece.printed[epoch.place])
         if counter is None and not values:
             return False
         if self.form.counter and counter is None:
@@ -304,15 +307,14 @@ class FormReader(StepReader):
         if counter.total is not None:
             self._planned = whole(piece.printed[counter.total])
         if self.form.epoch is not None:
-            return self._step_of_epoch(step, piece)
+            return self._step_of_epoch(step)
         return step
 
-    def _step_of_epoch(self, step: int, piece: Piece) -> int:
+    def _step_of_epoch(self, step: int) -> int:
         """Return the step of all epochs: epoch 2 counts its batches from 1 again. Of an epoch
         without a total only the batches that are printed are known.
         """
-        field = piece.outline.field(self.form.epoch or "")
-        epoch = whole(piece.printed[field.place]) if field else None
+        epoch = self._epoch_above
         begins_again = self._count is not None and step + self._offset < self._count
         if begins_again and epoch is not None and self._epoch is not None and epoch < self._epoch:
             # Another training.
