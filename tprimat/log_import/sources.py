@@ -444,7 +444,7 @@ class _Kept:
 
     def __init__(self, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> None:
         self._chunks = chunks
-        self._file = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY))
+        self._file = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115 - the stack closes it
 
     def __iter__(self) -> Iterator[bytes]:
         for chunk in self._chunks:
