@@ -222,3 +222,17 @@ def test_so_many_spellings_are_kept(monkeypatch):
         for step in range(torn.LEAST):
             lines.read(Line(step, f"{name} {step} ms", True), lambda _: True)
     assert sorted(lines._spellings) == [b"a 0 ms", b"b 0 ms"]
+
+
+def test_lines_of_many_shapes_are_compared_once(monkeypatch):
+    """A word that differs in each line makes many shapes: one that shares no more is passed over."""
+    lines, compared = TornLines(), []
+    words = [f"{chr(97 + n // 16)}{chr(97 + n % 16)}" for n in range(200)]
+    for word in words * torn.LEAST:
+        lines.read(Line(1, f"step 1 loss 2.5 shard={word}.bin", True), lambda line: True)
+    shared = torn._shared
+    monkeypatch.setattr(
+        torn, "_shared", lambda *texts: bool(compared.append(texts)) or shared(*texts)
+    )
+    lines.read(Line(1, "step 1 loss 2.5 shard=zz.bin", True), lambda line: True)
+    assert len(compared) == 1

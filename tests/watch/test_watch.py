@@ -589,3 +589,14 @@ def test_why_there_is_no_training_has_the_heading_of_its_error(tmp_path):
     assert logs.heading == "not-a-training-log"
     assert (logs.has_grown(), logs.read()) == (True, [])
     assert logs.heading == "option-against-log"
+
+
+def test_a_training_that_goes_on_in_another_form_has_not_stalled(tmp_path):
+    own = [f"step {n}, loss 3.{n}, step time 0.50{n % 3} s" for n in range(1, 31)]
+    other = [f"iter={n} loss=3.{n} iter_time=5.0{n % 3}s" for n in range(1, 51)]
+    training = Training(tmp_path / "train.log", [*own, *other], at_once=5, first=30)
+    updates = training.watched(Conditions(max_stall_s=60))
+    (last,) = events(updates)[-1:]
+    assert "no step for" in last
+    # 50 lines, of which 5 come each 10 s, and the patience.
+    assert len(training.slept) > 14

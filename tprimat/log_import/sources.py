@@ -391,17 +391,18 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
     contents[0] = itertools.chain([head], contents[0])
     file_format = mapped.file_format(given.columns) if given.columns else read.file_format_of(head)
     if file_format is None:
-        kept = None
-        if source.size is None:
-            kept = _Kept(contents[0])
-            contents[0] = iter(kept)
         log = logs[0]
-        parsed_logs = read.parse_chunks(
-            contents[0],
-            log.name,
-            kept.again if kept else lambda: Log(log.path, log.end).chunks(),
-            as_read=given.as_read,
-        )
+        with contextlib.ExitStack() as stack:
+            kept = None
+            if source.size is None:
+                kept = _Kept(contents[0], stack)
+                contents[0] = iter(kept)
+            parsed_logs = read.parse_chunks(
+                contents[0],
+                log.name,
+                kept.again if kept else lambda: Log(log.path, log.end).chunks(),
+                as_read=given.as_read,
+            )
         trainings = with_start(
             [imported(source.title, parsed, logs, given) for parsed in parsed_logs], logs[0]
         )
@@ -439,23 +440,26 @@ def _read(source: LogSource, given: GivenValues) -> list[ImportedRun]:
 
 
 class _Kept:
-    """The chunks of a pipe, of which the first IN_MEMORY bytes are kept."""
+    """The chunks of a pipe, which are kept in memory, or in a temporary file beyond IN_MEMORY."""
 
-    def __init__(self, chunks: Iterable[bytes]) -> None:
+    def __init__(self, chunks: Iterable[bytes], stack: contextlib.ExitStack) -> None:
         self._chunks = chunks
-        self._kept: list[bytes] = []
+        self._file = stack.enter_context(tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115 - the stack closes it
 
     def __iter__(self) -> Iterator[bytes]:
-        size = 0
         for chunk in self._chunks:
-            size += len(chunk)
-            if size <= IN_MEMORY:
-                self._kept.append(chunk)
+            self._file.write(chunk)
             yield chunk
 
-    def again(self) -> Iterable[bytes]:
-        """Return the kept chunks."""
-        return self._kept
+    def again(self) -> Iterator[bytes]:
+        """Yield what has been read, from the start."""
+        at = 0
+        self._file.seek(at)
+        while chunk := self._file.read(STREAMED):
+            at += len(chunk)
+            yield chunk
+            # Another reader may have begun from the start.
+            self._file.seek(at)
 
 
 def _named(

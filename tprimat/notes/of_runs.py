@@ -46,7 +46,8 @@ ROWS = {
         "warning",
         {
             "form-changes": (
-                "from line {line} on the values of the training have another form, which isn't read"
+                "from line {line} to {last} the values of the training have another form, which"
+                " isn't read"
             ),
             "steps-outside-blocks": (
                 "{count} steps are in no block of the log: the speed is that of the others"

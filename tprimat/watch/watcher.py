@@ -137,10 +137,10 @@ class _Watcher:
         before = self._state
         alike = [(Path(log.title).name, log.run) for log in self._logs.running(runs)]
         self._state = state = state_of(runs[-1].run, alike, self._baseline)
-        if before is None or state.step != before.step:
+        if before is None or state.step != before.step or _read_to(state) != _read_to(before):
             # The time of writing, not of looking: a log may be old when the watch begins.
             self._progress = min(self._clock(), self._logs.written or self._clock())
-            if self._stalled:
+            if self._stalled and (before is None or state.step != before.step):
                 yield f"steps resumed: step {state.step:,}"
             self._stalled = False
         if before is not None and state.step < before.step:
@@ -222,3 +222,8 @@ class _Watcher:
                 ExitStatus.TRAINING_FAILED,
             )
         return "", None
+
+
+def _read_to(state: State) -> list[object]:
+    """Return the last lines of a training in another form, which isn't read: it goes on."""
+    return [note.fields["last"] for note in state.run.notes if note.code == "form-changes"]

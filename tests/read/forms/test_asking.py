@@ -331,6 +331,13 @@ class TestCommands:
         assert straight.loss_values == other.loss_values
         assert [note.code for note in straight.notes] == [note.code for note in other.notes]
 
+    def test_a_pipe_of_more_than_is_held_in_memory_is_read_to_its_end(self, call, monkeypatch):
+        monkeypatch.setattr(sources, "IN_MEMORY", 100)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(STATED.encode())))
+        status, shown, _ = call("read", "-")
+        assert status == ExitStatus.OK
+        assert f"log ends at step {STEPS}" in shown
+
     def test_an_asked_text_by_a_pipe(self, call, monkeypatch):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ASKED.encode())))
         status, _, shown = call("read", "-")

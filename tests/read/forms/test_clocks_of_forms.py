@@ -25,6 +25,7 @@ def times_of(
     is_of_step: bool = True,
     paused: Sequence[int] = (),
     took: float | None = None,
+    batch: float | None = None,
     **native: Sequence[float | None],
 ) -> Timed:
     """The times by records of every `stride` steps with these values; their time stamps are so far
@@ -40,7 +41,12 @@ def times_of(
             if value is not None:
                 record.native[PRINTED if name == "printed" else name] = value
     return timed(
-        found, has_unit=has_unit, is_of_step=is_of_step, paused=frozenset(paused), took=took
+        found,
+        has_unit=has_unit,
+        is_of_step=is_of_step,
+        paused=frozenset(paused),
+        took=took,
+        batch=batch,
     )
 
 
@@ -173,7 +179,12 @@ class TestTimesSinceTheStart:
             assert found.seconds[0] is None
             assert found.seconds[1] == pytest.approx(printed[1] - printed[0])
         without = times_of(printed=printed, has_unit=False, is_of_step=False)
-        assert codes_of(without) == ["form-unit-assumed"]
+        is_assumed = ["form-elapsed-assumed"] if kind == "elapsed_seconds" else []
+        assert codes_of(without) == ["form-unit-assumed", *is_assumed]
+
+    def test_times_as_many_as_the_steps_are_not_asked(self):
+        found = times_of(printed=[0.5, 1.0, 1.5, 2.0], is_of_step=False)
+        assert (found.kind, codes_of(found)) == ("elapsed_seconds", [])
 
     def test_what_a_label_calls_a_steps_may_rise(self):
         """`step time: 1.0 s`, then 1.4, 1.8 and 2.2 s, as of longer and longer sequences."""
@@ -186,6 +197,26 @@ class TestTimesSinceTheStart:
 
     def test_they_never_fall(self):
         assert times_of(elapsed_seconds=[5.1, 6.3, 6.2, 8.7]) == Timed()
+
+
+class TestImpossibleTimes:
+    """Printed times of which none passes."""
+
+    @pytest.mark.parametrize("printed", [0.0, -0.5])
+    def test_they_are_none(self, printed):
+        assert times_of(printed=[printed] * 5) == Timed()
+        found = times_of(printed=[printed] * 5, steps_per_second=[2.05] * 5)
+        assert found.kind == "steps_per_second"
+        assert found.seconds[0] == pytest.approx(1 / 2.05)
+
+    def test_a_rate_below_zero_is_none(self):
+        assert times_of(steps_per_second=[-2.05] * 5) == Timed()
+
+    @pytest.mark.parametrize(("rate", "share"), [(16.0, None), (64.0, 4.0)])
+    def test_a_batch_that_each_line_prints_is_that_of_the_rate(self, rate, share):
+        found = times_of(printed=[2.0] * 5, samples_per_second=[rate] * 5, batch=32.0)
+        contradiction = found.contradiction
+        assert (contradiction.fields["share"] if contradiction else None) == share
 
 
 class TestCoarseClocks:

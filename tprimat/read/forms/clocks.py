@@ -165,6 +165,7 @@ def timed(
     is_of_step: bool,
     paused: Container[int] = frozenset(),
     took: float | None = None,
+    batch: float | None = None,
 ) -> Timed:
     """Return the times of the steps of a training, for its records in order, by all clocks.
 
@@ -174,9 +175,10 @@ def timed(
         is_of_step: whether its label or unit says that it is the time of one step, as `s/it` does.
         paused: indices of the records before which something else took time, such as an evaluation.
         took: how long the whole training took according to the text, s; None if it doesn't say so.
+        batch: samples of a step, if all lines print the same number.
     """
     strides = _strides(records)
-    clocks = [*_differences(records, strides, paused), *_by_rates(records, strides)]
+    clocks = [*_differences(records, strides, paused), *_by_rates(records, strides, batch)]
     clear = [clock for clock in clocks if clock.is_clear()]
     found = _by_clocks(records, strides, clear, has_unit=has_unit, is_of_step=is_of_step)
     if took is not None and found.kind == "seconds" and not found.is_certain:
@@ -230,10 +232,10 @@ def _by_clocks(
     """
     printed = _column(records, PRINTED)
     interval = _column(records, "interval_seconds")
-    if _known(printed) < _known(interval):
+    if _positive(printed) < _positive(interval):
         printed = _divided(interval, strides)
         is_of_step = True
-    if not _known(printed):
+    if not _positive(printed):
         return _without_printed(clear)
     readings = list(_readings(printed, strides, has_unit=has_unit))
     for clock in clear:
@@ -245,6 +247,9 @@ def _by_clocks(
     )
     doubts = [] if has_unit else [Note("form-unit-assumed")]
     if growing is not None:
+        if not _are_proportional(printed, [record.step for record in records]):
+            # Steps that slow down from 0.6 to 1.5 s only rise, too.
+            doubts.append(Note("form-elapsed-assumed", {"label": "the time"}))
         return Timed(growing, "elapsed_seconds", doubts=doubts)
     for clock in clear:
         quotient, error = clock.quotient(printed)
@@ -432,11 +437,15 @@ def _between(
     return seconds, windows
 
 
-def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Clock]:
+def _by_rates(
+    records: Sequence[Record], strides: Sequence[int], batch: float | None
+) -> Iterator[_Clock]:
     """Yield the clocks that follow from rates: of steps, and of tokens or samples that are counted."""
     rates = _column(records, "steps_per_second")
-    if _known(rates):
-        yield _Clock("steps_per_second", [1 / rate if rate else None for rate in rates], strides)
+    if _positive(rates):
+        yield _Clock(
+            "steps_per_second", [1 / rate if rate and rate > 0 else None for rate in rates], strides
+        )
     for noun, size in (("tokens", "tokens_per_step"), ("samples", "global_batch_size")):
         rates = _column(records, f"{noun}_per_second")
         sizes = _column(records, size)
@@ -444,8 +453,10 @@ def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Cl
         # Consumed tokens only rise. If 28,947 follows 30,512, both are the tokens of one line.
         if not _known(sizes) and _only_rises(consumed):
             sizes = _since_before(consumed, strides)
+        if noun == "samples" and batch is not None:
+            sizes = [batch] * len(records)
         seconds = [
-            amount / rate if amount and rate else None
+            amount / rate if amount and rate and amount > 0 < rate else None
             for amount, rate in zip(sizes, rates, strict=True)
         ]
         if _known(seconds):
@@ -487,6 +498,10 @@ def _column(records: Sequence[Record], name: str) -> list[float | None]:
 
 def _known(series: Series) -> int:
     return sum(value is not None for value in series)
+
+
+def _positive(series: Series) -> int:
+    return sum(value is not None and value > 0 for value in series)
 
 
 def _resolution(known: Sequence[float]) -> float:

@@ -546,13 +546,18 @@ def _lines_of_a_step(count: _Count) -> int:
 
 
 def _epoch(count: _Count, counts: Mapping[str, _Count]) -> str | None:
-    """Return the key of the epoch, if the counter begins again when it rises by one. The epoch
-    falls when another training begins.
+    """Return the key of the epoch, if the counter begins again when it rises by one: it stands beside
+    the counter, or in a heading. The epoch falls when another training begins.
     """
     for key, other in counts.items():
         if other.field.kind != meanings.EPOCH or not count.falls():
             continue
         epochs = dict(zip(other.rows, other.values, strict=True))
+        if not epochs.keys() & set(count.rows):
+            is_other = other.is_total or other.closed is not None or len(set(other.totals)) > 1
+            if is_other or other.rows[0] > count.rows[0]:
+                continue
+            epochs = _below(epochs, count.rows)
         changes = [
             epochs.get(row, 0) - epochs.get(before, 0)
             for (before, value), (row, later) in itertools.pairwise(
@@ -564,6 +569,16 @@ def _epoch(count: _Count, counts: Mapping[str, _Count]) -> str | None:
         if 1 in changes and fitting >= STEADY * len(changes):
             return key
     return None
+
+
+def _below(headings: Mapping[int, int], rows: Sequence[int]) -> dict[int, int]:
+    """Return the number of the last heading above each row: `Epoch 1/3`, and its batches below."""
+    found = {}
+    last = 0
+    for row in sorted({*headings, *rows}):
+        last = headings.get(row, last)
+        found[row] = last
+    return found
 
 
 def _closes(count: _Count, rows: Sequence[Row]) -> bool:

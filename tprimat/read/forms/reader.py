@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tprimat.catalog import meanings
 from tprimat.notes import Note
+from tprimat.read.forms.changing import OtherLines, other_counter
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
 from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, seconds_of, value_of
 from tprimat.read.forms.joining import joined
@@ -46,7 +47,11 @@ LONGEST_SUMMARY = 200
 """Characters of a line in which the time of a whole training is looked for."""
 
 _WHOLE_TIME = re.compile(
-    r"\b(?:total|training|train|wall|overall|finished|completed|took)\b\D{0,40}"
+    r"\b(?:(?:total|overall|whole|entire|wall)(?:[ _-]?clock)?(?:[ _-]train(?:ing)?)?[ _-](?:run)?time"
+    r"|train(?:ing)?[ _-](?:run)?time"
+    r"|train(?:ing)?(?: run)?(?: (?:has|is|was))?"
+    r" (?:took|takes|lasted|(?:finished|completed?|done|ended)(?: successfully)?,?(?: in| after| took)))"
+    r"\b[\s\"':=(~]{0,10}(?:(?:is|was|of|in|took|a total of)[\s:]{1,3})?"
     r"(?P<time>\d{1,3}:\d\d(?::\d\d)?(?:\.\d{1,9})?|\d{1,9}(?:\.\d{1,9})?)"
     r"(?P<unit> ?[a-z]{1,7}\b)?",
     re.IGNORECASE,
@@ -55,10 +60,11 @@ _WHOLE_TIME = re.compile(
 756.650 s.
 """
 
-ANOTHER_FORM = 5
-"""Number of lines with values of a training after the last record that show that the form has
-changed: one or two are a summary.
-"""
+_PART_TIME = re.compile(
+    r"\b(?:sav|generat|sampl|evaluat|validat|test|load|epoch|checkpoint|compil|warm|step\b|iter|batch)",
+    re.IGNORECASE,
+)
+"""What else than the training takes the time that a line says, or a part of it."""
 
 MOST_RATIOS = 50
 """Most lines from which the number of GPUs is computed."""
@@ -178,8 +184,9 @@ class FormReader(StepReader):
         self._closed: tuple[str, ...] = ()
         self._took: float | None = None
         self._epoch: int | None = None
+        self._epoch_above: int | None = None
         self._is_another_training = self._has_heading = False
-        self._others: list[int] = []
+        self._others = OtherLines()
         self._day = datetime.timedelta()
         self._last_stamp: Stamp | None = None
         self._has_unit = True
@@ -207,12 +214,16 @@ class FormReader(StepReader):
         super().other(line)
         self._has_heading = self._has_heading or _HEADING.match(line.text) is not None
         text = line.text[:LONGEST_SUMMARY]
-        if (match := _WHOLE_TIME.search(text)) and not meanings.is_of_evaluation(text):
+        is_of_part = meanings.is_of_evaluation(text) or _PART_TIME.search(text)
+        if not is_of_part and (match := _WHOLE_TIME.search(text)):
             unit, _, _ = meanings.unit_of(match["unit"] or "")
             if ":" in match["time"]:
                 self._took = seconds_of(match["time"])
             elif unit is not None and unit.is_time:
                 self._took = float(match["time"]) * float(unit.factor)
+            elif unit is None and "runtime" in match[0]:
+                # transformers prints its train_runtime in seconds.
+                self._took = float(match["time"])
 
     def take(self, line: Line) -> bool:
         """Read a line of the form; return False for others."""
@@ -232,11 +243,15 @@ class FormReader(StepReader):
         """Read a piece if it has the form; remember other lines with values of a training."""
         is_taken = self._read_piece(piece, line)
         if is_taken:
-            self._others.clear()
+            self._others.close()
             self._took = None
         elif not OF_TRAINING.isdisjoint(piece.outline.kinds):
-            self._others.append(line)
+            self._others.add(line, piece, self._other_counter(piece))
         return is_taken
+
+    def _other_counter(self, piece: Piece) -> Field | None:
+        """Return the number that counts the steps of a line in another form; None if none does."""
+        return other_counter(piece, self.form.counter, self.form.keys)
 
     def _read_piece(self, piece: Piece, line: int) -> bool:
         """Begin a record with the values of a line, or add them to the open one; return False if
@@ -245,11 +260,15 @@ class FormReader(StepReader):
         counter = piece.outline.field(self.form.counter)
         values = self._values(piece)
         self._gpus.add(piece.printed, piece.outline.kinds)
+        if epoch := piece.outline.field(self.form.epoch or ""):
+            self._epoch_above = whole(piece.printed[epoch.place])
         if counter is None and not values:
             return False
         if self.form.counter and counter is None:
             # A further line of the step above it, such as the gradient norm, or a value below the
-            # header with the step.
+            # header with the step. A line that counts steps by another label is none.
+            if self._other_counter(piece) is not None:
+                return False
             if self._open is not None:
                 self._put(values, replaces=False)
             return self._open is not None
@@ -307,15 +326,14 @@ class FormReader(StepReader):
         if counter.total is not None:
             self._planned = whole(piece.printed[counter.total])
         if self.form.epoch is not None:
-            return self._step_of_epoch(step, piece)
+            return self._step_of_epoch(step)
         return step
 
-    def _step_of_epoch(self, step: int, piece: Piece) -> int:
+    def _step_of_epoch(self, step: int) -> int:
         """Return the step counted over all epochs: of 90 batches per epoch, batch 10 of epoch 2 is
         step 100. Without a total an epoch is taken to end with its last printed batch.
         """
-        field = piece.outline.field(self.form.epoch or "")
-        epoch = whole(piece.printed[field.place]) if field else None
+        epoch = self._epoch_above
         begins_again = self._count is not None and step + self._offset < self._count
         if begins_again and epoch is not None and self._epoch is not None and epoch < self._epoch:
             # The epoch falls: another training begins.
@@ -441,6 +459,7 @@ class FormReader(StepReader):
     def finish(self) -> list[ParsedLog]:
         """Return the runs, in the order of the log."""
         self._close()
+        self._others.close(is_end=True)
         return super().finish()
 
     def done(self, run: RunBuilder) -> None:
@@ -465,8 +484,8 @@ class FormReader(StepReader):
             if rate and record.seconds and "tokens_per_step" not in record.native:
                 record.put("tokens_per_step", rate * record.seconds)
         self._state_sizes(run)
-        if run.training is self.sorter.trainings[-1] and len(self._others) >= ANOTHER_FORM:
-            run.training.warnings.append(Note("form-changes", {"line": self._others[0]}))
+        if run.training is self.sorter.trainings[-1]:
+            run.training.warnings += self._others.notes
         run.framework = "own"
         run.log_format = "text (by its form)"
         run.timing = _timing(found)
@@ -507,10 +526,16 @@ class FormReader(StepReader):
             is_of_step=self._is_of_step,
             paused=paused,
             took=self._took if run.training is self.sorter.trainings[-1] else None,
+            batch=self._stated_alike("global_batch_size"),
         )
         if are_means and found.kind == "seconds" and not found.is_certain:
             found.doubts.append(Note("form-average-assumed"))
         return found
+
+    def _stated_alike(self, name: str) -> float | None:
+        """Return a setting that all lines print alike; None without one."""
+        values = self._settings.get(name, ())
+        return next(iter(values)) if len(values) == 1 else None
 
     def _state_sizes(self, run: RunBuilder) -> None:
         """State the settings that are equal in all lines, and the GPUs that follow from their
@@ -518,8 +543,9 @@ class FormReader(StepReader):
         """
         line, text = self.form.example
         self._gpus.state_in(run.stated, line)
-        for name, values in self._settings.items():
-            if len(values) == 1 and (size := whole(next(iter(values)))):
+        for name in self._settings:
+            value = self._stated_alike(name)
+            if value is not None and (size := whole(value)):
                 state(run.stated, name, size, text, line)
 
     def _put_utilization(self, records: Sequence[Record]) -> None:
