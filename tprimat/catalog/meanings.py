@@ -342,6 +342,13 @@ def meaning_of(label: str) -> Meaning | None:
 _OF_STEP = re.compile(rf"\b{_STEP_WORD}\b")
 
 
+def words_of(label: str) -> str:
+    """Return the words of a label that say its meaning; empty if nothing does."""
+    meaning = meaning_of(label)
+    match = meaning.words.search(normalized(label)) if meaning else None
+    return match[0] if match else ""
+
+
 def is_of_step(label: str, unit: Unit | None) -> bool:
     """Return whether a time's label or unit says that it is one step's, as `iter time` and `s/it`
     do.

@@ -15,6 +15,7 @@ from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError
 from tprimat.log_import import bundle, sources
 from tprimat.notes import Note, assumed
 from tprimat.read.forms.asking import FormError
+from tprimat.read.forms.mining import LONGEST_LABEL
 from tprimat.store import store
 
 STEPS = 12
@@ -38,6 +39,12 @@ REFUSED = text_of("step {step}/90 | loss {loss:.3f} | gap {time:.3f}")
 """No number is a time."""
 
 SECRET = "hf_" + "aB3" * 12
+
+KEY = "hf_" + "aBcDe" * 7
+"""One without digits, for which labels have zeros."""
+
+WORD = "bluehorsebattery"
+"""A secret only behind a word that says so."""
 
 
 @pytest.fixture
@@ -344,6 +351,49 @@ class TestCommands:
         assert SECRET not in "".join(map(str, call("read", "secret.log", "--explain")))
         assert SECRET not in "".join(map(str, call("read", "secret.log", "--explain", "--json")))
 
+    @pytest.mark.parametrize(
+        "line",
+        [
+            f"step {{step}} {KEY} train loss {{loss:.3f}} time {{time:.3f}}",
+            f"step {{step}} loss {{loss:.3f}} {KEY} time {{time:.3f}}",
+            f"{KEY} step {{step}} loss {{loss:.3f}} time {{time:.3f}}",
+            f"password: {WORD} step {{step}} loss {{loss:.3f}} time {{time:.3f}} s",
+            f"{KEY} step {{step}} loss {{loss:.3f}} time {{time:.3f}} s",
+            f"step {{step}} loss {{loss:.3f}} {KEY} gap {{time:.3f}}",
+            f"step {{step}} loss {{loss:.3f}} api_key: {WORD} {{time:.3f}}",
+        ],
+    )
+    @pytest.mark.parametrize("options", [(), ("--as-read",), ("--explain",)])
+    def test_a_secret_is_part_of_no_label(self, call, line, options):
+        Path("secret.log").write_text(text_of(line))
+        status, out, error = call("read", "secret.log", "--json", *options)
+        _, shown, shown_error = call("read", "secret.log", "--output-dir", "again", *options)
+        written = [path.read_text() for path in Path().glob("*/*.json")]
+        everything = "".join([out, error, shown, shown_error, *written]).lower()
+        for secret in (KEY, WORD):
+            assert secret.lower() not in everything
+            assert secret.lower().replace("_", " ") not in everything
+        assert status in (ExitStatus.OK, ExitStatus.USAGE)
+
+    def test_no_pattern_is_proposed_without_its_secret(self, call):
+        Path("secret.log").write_text(
+            text_of(f"step {{step}} loss {{loss:.3f}} {KEY} time {{time:.3f}}")
+        )
+        _, _, error = call("read", "secret.log")
+        assert "removed" not in error
+        assert "--pattern\n" in error
+
+    def test_a_label_is_shown_as_it_is_printed(self):
+        (log,) = parsed(text_of("host7.Train_Step {step} loss {loss:.3f} {time:.3f} s/step"))
+        (labels,) = [note.fields for note in log.run().notes if note.code == "read-by-form"]
+        assert labels["step"] == "“host7.Train_Step”"
+
+    def test_a_long_label_is_cut(self):
+        words = "words of a long prefix " * 6
+        (log,) = parsed(text_of(f"{words}step {{step}} loss {{loss:.3f}} {{time:.3f}} s/step"))
+        (labels,) = [note.fields for note in log.run().notes if note.code == "read-by-form"]
+        assert len(labels["step"]) <= LONGEST_LABEL + 2
+
 
 class TestExplaining:
     """`read --explain`."""
@@ -373,3 +423,11 @@ class TestExplaining:
         status, shown, _ = call("read", "other.txt", "--explain")
         assert status == ExitStatus.USAGE
         assert "no form of training lines recurs" in shown
+
+    @pytest.mark.parametrize("sign", ["\u202e", "\u2066", "\a", "\b", "\x9d0;title\x9c", "\x1b[2J"])
+    def test_no_control_character_reaches_the_terminal(self, call, sign):
+        line = f"a{sign}b step {{step}} loss {{loss:.3f}} x{sign}y time {{time:.3f}}"
+        Path("signs.log").write_text(text_of(line))
+        status, shown, _ = call("read", "signs.log", "--explain")
+        assert status == ExitStatus.OK
+        assert all(character.isprintable() for character in shown.replace("\n", ""))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from tprimat.catalog import meanings
 from tprimat.notes import Note
 from tprimat.read.forms.fields import Field, Pieces, value_of
+from tprimat.read.forms.mining import safe_label
 from tprimat.read.forms.reader import Interpretation, interpretations
 from tprimat.read.parsing.text import Line
 from tprimat.redaction import redacted
@@ -68,24 +69,21 @@ def _explained(found: Interpretation) -> Explanation:
     numbers = []
     for piece in Pieces().of(text):
         for field in piece.outline.fields:
-            numbers.append(_number(field, piece.printed, found.form.counter))
+            numbers.append(_number(field, piece.printed, found.form.counter, text))
     notes = (*found.doubts, *filter(None, [found.lacks]))
     return Explanation(
         line,
         redacted(text),
         tuple(numbers),
-        found.form.counter_label and redacted(found.form.counter_label),
-        found.time_label and redacted(found.time_label),
+        found.form.counter_label,
+        found.time_label,
         found.timed.quotients,
         notes,
     )
 
 
-def _number(field: Field, printed: tuple[str, ...], counter: str) -> Number:
-    meaning = meanings.meaning_of(field.label)
-    by = ""
-    if meaning is not None and (match := meaning.words.search(meanings.normalized(field.label))):
-        by = match[0]
+def _number(field: Field, printed: tuple[str, ...], counter: str, line: str) -> Number:
+    by = redacted(meanings.words_of(field.label))
     kind = "step" if field.key == counter else field.kind or ""
-    label = redacted(field.label)
-    return Number(printed[field.place], value_of(field, printed), label, kind, redacted(by))
+    label = safe_label(field.label, line)
+    return Number(printed[field.place], value_of(field, printed), label, kind, by)

@@ -16,8 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from tprimat.catalog import meanings
 from tprimat.read.forms.fields import LONGEST, Field, Piece, Pieces, value_of
 from tprimat.read.parsing.events import has_sign
-from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.text import ZEROS, Line
 from tprimat.read.parsing.values import whole
+from tprimat.redaction import REMOVED, redacted, redacted_start
+from tprimat.text import plain
 
 ALL_LOOKED_AT = 2_000
 """Lines of a text that are all looked at; of later ones those with one of SIGNS."""
@@ -86,6 +88,9 @@ CHANGING = 0.5
 MOST_UNKNOWN = 3
 """Numbers without a meaning that are named."""
 
+LONGEST_LABEL = 50
+"""Characters of a label that are shown."""
+
 SHORT = 5
 """Records of which each must be terse."""
 
@@ -123,6 +128,8 @@ class Form:
     Attributes:
         counter: key of the number that counts the steps; "" if the order of the lines does.
         is_stated: whether the counter's label says that it counts steps.
+        counter_label: what counts the steps, as the text calls it; None if the order of the lines
+            does.
         micro: key of the number that counts the micro-batches of a step; None without one.
         epoch: key of the number that rises where the counter begins again; None without one.
         micro_batches: lines of a step, where micro-batches are counted.
@@ -142,7 +149,7 @@ class Form:
         is_single: whether it is that of a single line.
         is_proven: whether a loss or a word says that it is a training.
         keys: of the numbers that recur; others are of prose, or of something else.
-        labels: the printed label of each kind of value.
+        labels: the printed label of each kind of value, as it can be shown.
         elapsed: key of a number without a label that rises like the steps; None without one.
         unknown: labels of numbers that change from line to line, and that nothing explains.
         example: the line of the form that says most, and its number.
@@ -150,6 +157,7 @@ class Form:
 
     counter: str
     is_stated: bool
+    counter_label: str | None = None
     micro: str | None = None
     micro_batches: int = 1
     epoch: str | None = None
@@ -172,17 +180,34 @@ class Form:
     unknown: tuple[str, ...] = ()
     example: tuple[int, str] = (0, "")
 
-    @property
-    def counter_label(self) -> str | None:
-        """What counts the steps, as the text calls it; None if the order of the lines does."""
-        return shown_label(self.counter) if self.counter else None
+
+def shown_place(key: str) -> str:
+    """Return what a person calls the number with the key of one without a label."""
+    return f"number {int(key[1:]) + 1} of the line"
 
 
-def shown_label(key: str) -> str:
-    """Return what a person calls the number with a key: its label, or its place in the line."""
-    if key.startswith("#"):
-        return f"number {int(key[1:]) + 1} of the line"
-    return f"“{key}”"
+def _shown(field: Field, row: Row) -> str:
+    """Return what a person calls a number of a row: its label, or its place in the line."""
+    if field.key.startswith("#"):
+        return shown_place(field.key)
+    return f"“{safe_label(field.label, row.piece.text)}”"
+
+
+def safe_label(label: str, line: str) -> str:
+    """Return the label of a number as it can be shown and saved: short, and without secrets.
+
+    Where the line has a secret, of which the label may be a part, what says its meaning is left.
+    """
+    line = plain(line)
+    label = plain(label)
+    text = redacted(line)
+    at = line.translate(ZEROS).find(label)
+    if at >= 0:
+        # Outlines have zeros for digits.
+        label = line[at : at + len(label)]
+    if text != line and label not in text:
+        label = meanings.words_of(label) or REMOVED
+    return redacted_start(label, LONGEST_LABEL)
 
 
 @dataclasses.dataclass
@@ -303,6 +328,7 @@ class Miner:
         return Form(
             counter=count.field.key,
             is_stated=stated is not None or _is_of_epoch(count, rows),
+            counter_label=_shown(count.field, rows[count.rows[0]]),
             micro=micro,
             micro_batches=_lines_of_a_step(count) if micro else 1,
             epoch=_epoch(count, counts),
@@ -384,6 +410,7 @@ def _form_of_line(row: Row) -> Form | None:
     return Form(
         counter=step.key,
         is_stated=True,
+        counter_label=_shown(step, row),
         is_single=True,
         has_total=True,
         has_bars=row.piece.is_bar,
@@ -649,22 +676,27 @@ def _is_list(main: Sequence[Row]) -> bool:
 def _labels(main: Iterable[Row], keys: frozenset[str]) -> dict[str, str]:
     """Return the label of each kind, as the lines print it most often."""
     found: dict[str, collections.Counter[str]] = {}
+    lines: dict[str, str] = {}
     for row in main:
         for kind, field in row.piece.outline.kinds.items():
             if field.key in keys:
                 found.setdefault(kind, collections.Counter())[field.label] += 1
-    return {kind: labels.most_common(1)[0][0] for kind, labels in found.items()}
+                lines.setdefault(field.label, row.piece.text)
+    usual = {kind: labels.most_common(1)[0][0] for kind, labels in found.items()}
+    return {kind: label and safe_label(label, lines[label]) for kind, label in usual.items()}
 
 
 def _unknown(main: Sequence[Row], count: _Count | None) -> tuple[str, ...]:
     """Return the labels of numbers that change from line to line, and that nothing explains."""
     printed: dict[str, list[str]] = {}
+    first: dict[str, tuple[Field, Row]] = {}
     for row in main:
         for field in row.piece.outline.fields:
             if field.kind is None and (count is None or field.key != count.field.key):
+                first.setdefault(field.key, (field, row))
                 printed.setdefault(field.key, []).append(row.piece.printed[field.place])
     keys = [key for key, values in printed.items() if len(set(values)) > CHANGING * len(main)]
-    return tuple(map(shown_label, keys[:MOST_UNKNOWN]))
+    return tuple(_shown(*first[key]) for key in keys[:MOST_UNKNOWN])
 
 
 def _example(main: Sequence[Row], count: _Count | None) -> tuple[int, str]:

@@ -18,7 +18,7 @@ from tprimat.notes import Note
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
 from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, seconds_of, value_of
 from tprimat.read.forms.joining import joined
-from tprimat.read.forms.mining import FEWEST, OF_TRAINING, Form, Miner, shown_label
+from tprimat.read.forms.mining import FEWEST, OF_TRAINING, Form, Miner, shown_place
 from tprimat.read.parsing import placing
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.following import AGREEING
@@ -536,7 +536,7 @@ def _doubts(form: Form, found: Timed, records: int) -> list[Note]:
     """Return what is assumed of a training."""
     doubts = list(found.doubts)
     if form.elapsed is not None:
-        doubts.append(Note("form-elapsed-assumed", {"label": shown_label(form.elapsed)}))
+        doubts.append(Note("form-elapsed-assumed", {"label": shown_place(form.elapsed)}))
     if form.epoch is not None and not form.has_total:
         doubts.append(Note("form-epoch-assumed"))
     if not form.is_proven:
