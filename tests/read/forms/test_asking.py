@@ -431,3 +431,61 @@ class TestExplaining:
         status, shown, _ = call("read", "signs.log", "--explain")
         assert status == ExitStatus.OK
         assert all(character.isprintable() for character in shown.replace("\n", ""))
+
+
+def repeated(line: str, steps: int = 8) -> str:
+    """A log with a line for each step; `{s}` is the step."""
+    return "".join(line.format(s=step) + "\n" for step in range(1, steps + 1))
+
+
+def of_micro_steps(*times: str) -> str:
+    """A log of 8 steps whose micro-steps take these times."""
+    lines = []
+    for step in range(1, 9):
+        for number, time in enumerate(times):
+            lines.append(f"step {step}, micro step {number}, loss 3.1, time {time} s\n")
+    return "".join(lines)
+
+
+class TestImpossibleValues:
+    """Numbers that no step has are none of it, and end no command."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            repeated("step {s}, loss 4, 1e-308 it/s"),
+            repeated("step {s}, loss 4, -{s} it/s"),
+            repeated("step {s}, loss 4, time 1e{s}00 s"),
+            repeated("step {s}e300 | loss 4 | time 0.5 s"),
+            repeated("step {s}, loss 3.1, tokens: {s}e300, tok/s: 1e-10"),
+            of_micro_steps("0.5", "1e308", "1e308", "0.5"),
+            of_micro_steps("0.5", "inf", "-inf", "0.5"),
+            "10:00:01 step 1 loss 3 step time 0.4 s\n10:00:02 step 2 loss 3 step time 0.4 s\n"
+            "10:00:03 step 99999999999999999999 loss 3 step time 0.4 s\n",
+            "0000:step, global batch size:0s/it, iter-5it/s\n"
+            "0001:step, global batch size:0s/it, iter5.it/s\n"
+            "0002:step|global batch size:0s/it, iter.5it/s\n"
+            "0007:step|1s/it\n0008:step, global batch size:2s/it, iter-5it/s\n",
+            "2026-01-01 10:00:39\rstep0 2s/it\rstep30lr 0.6571\rstep30lr 0.4618 310s/it",
+            "9, samples/s 9\n23:59:10 10loss 5.0h\r2026-01-01 10:00:10 10loss=5.5\r11, samples/s 110",
+        ],
+    )
+    def test_a_text_with_them_is_read_or_refused(self, call, text):
+        Path("odd.log").write_text(text)
+        for options in ((), ("--as-read",), ("--explain",)):
+            status, *_ = call("read", "odd.log", *options)
+            assert status in (ExitStatus.OK, ExitStatus.USAGE)
+
+    def test_the_other_steps_keep_their_times(self):
+        lines = STATED.splitlines(keepends=True)
+        lines[6] = "step 6/90 | loss 2.940 | 1e300 s/step\n"
+        run = parsed("".join(lines))[0].run()
+        assert run.steps == tuple(range(1, STEPS + 1))
+        assert (run.step_times[4], run.step_times[5], run.step_times[6]) == (0.505, None, 0.507)
+
+    @pytest.mark.parametrize("rate", ["1e-308", "1e-200", "5e-324"])
+    def test_a_rate_of_columns(self, call, rate):
+        rows = [f"{step},1e250,{rate},3\n" for step in range(1, 9)]
+        Path("odd.csv").write_text("".join(["step,tokens,rate,loss\n", *rows]))
+        columns = "step=step,tokens=tokens,tokens_per_second=rate,loss=loss"
+        assert call("read", "odd.csv", "--columns", columns)[0] == ExitStatus.OK

@@ -17,6 +17,7 @@ from collections.abc import Container, Iterator, Sequence
 from tprimat.notes import Note
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.values import digits
+from tprimat.results.fields import LONGEST_STEP, SHORTEST_STEP
 
 AGREEMENT = 0.03
 """Share by which two clocks of the same steps differ at most: what is between two steps belongs to
@@ -411,7 +412,7 @@ def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Cl
     """Yield the clocks that follow from rates: of steps, and of tokens or samples that are counted."""
     rates = _column(records, "steps_per_second")
     if _known(rates):
-        yield _Clock("steps_per_second", [1 / rate if rate else None for rate in rates], strides)
+        yield _Clock("steps_per_second", [_time_of(1.0, rate) for rate in rates], strides)
     for noun, size in (("tokens", "tokens_per_step"), ("samples", "global_batch_size")):
         rates = _column(records, f"{noun}_per_second")
         sizes = _column(records, size)
@@ -419,12 +420,15 @@ def _by_rates(records: Sequence[Record], strides: Sequence[int]) -> Iterator[_Cl
         # 30,512 and then 28,947 tokens are those of each line, not those since the start.
         if not _known(sizes) and _only_rises(consumed):
             sizes = _since_before(consumed, strides)
-        seconds = [
-            amount / rate if amount and rate else None
-            for amount, rate in zip(sizes, rates, strict=True)
-        ]
+        seconds = [_time_of(amount, rate) for amount, rate in zip(sizes, rates, strict=True)]
         if _known(seconds):
             yield _Clock(f"{noun}_per_second", seconds, strides)
+
+
+def _time_of(amount: float | None, rate: float | None) -> float | None:
+    """Return how long a step takes with so much work at a rate, s; None if no step does."""
+    seconds = amount / rate if amount and rate else 0.0
+    return seconds if SHORTEST_STEP <= seconds <= LONGEST_STEP else None
 
 
 def _since_before(at: Series, strides: Sequence[int]) -> list[float | None]:

@@ -19,6 +19,7 @@ from tprimat.read.parsing.events import has_sign
 from tprimat.read.parsing.text import ZEROS, Line
 from tprimat.read.parsing.values import whole
 from tprimat.redaction import REMOVED, redacted, redacted_start
+from tprimat.results.fields import LARGEST_COUNT
 from tprimat.text import plain
 
 ALL_LOOKED_AT = 2_000
@@ -445,7 +446,9 @@ def _counts(rows: Sequence[Row]) -> dict[str, _Count]:
             if field.kind not in (None, meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH):
                 continue
             value = value_of(field, row.piece.printed)
-            if value is None or not value.is_integer() or value < 0 or field.unit is not None:
+            if value is None or not value.is_integer() or field.unit is not None:
+                continue
+            if not 0 <= value <= LARGEST_COUNT:
                 continue
             count = counts.setdefault(field.key, _Count(field))
             count.rows.append(index)

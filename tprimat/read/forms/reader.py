@@ -29,6 +29,7 @@ from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import NO_YEAR, Line, Stamp
 from tprimat.read.parsing.values import LoggedValues, state, whole, whole_ratio
 from tprimat.results.account import Timing
+from tprimat.results.fields import LARGEST_COUNT
 
 FEWEST_UNASKED = 3
 """Records of a training that is read without asking: a page may quote two lines."""
@@ -237,7 +238,7 @@ class FormReader(StepReader):
                 self._put(values, replaces=False)
             return self._open is not None
         step = self._step(counter, piece, values)
-        if step is None:
+        if step is None or step > LARGEST_COUNT:
             return False
         if self._is_copy(step, values):
             return True
@@ -380,7 +381,7 @@ class FormReader(StepReader):
         assert self._open is not None
         for name, value in values.items():
             if name == PRINTED and self.form.micro is not None:
-                self._parts.append(value)
+                self._parts += [value] if math.isfinite(value) else []
             elif replaces or name not in self._values_of_open:
                 self._open.put(name, value)
         self._values_of_open |= values.keys()
