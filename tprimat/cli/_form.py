@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tprimat import console
 from tprimat.console import info
 from tprimat.errors import ExitStatus, TensorPrimatError
-from tprimat.log_import.inputs import Log
+from tprimat.log_import import sources
 from tprimat.notes.catalogue import words
 from tprimat.read.forms.explaining import Explanation, explanations
 from tprimat.report import json_values
@@ -24,7 +24,7 @@ def explain(paths: Sequence[str]) -> int:
     status = ExitStatus.OK
     for path in paths:
         try:
-            found = explanations(Log(path).lines)
+            found = explanations(sources.printed_lines(path))
         except TensorPrimatError as error:
             console.error(error.line())
             status = ExitStatus.USAGE

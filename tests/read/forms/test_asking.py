@@ -424,6 +424,25 @@ class TestExplaining:
         assert status == ExitStatus.USAGE
         assert "no form of training lines recurs" in shown
 
+    def test_a_pipe_is_explained(self, call, monkeypatch):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ASKED.encode())))
+        status, shown, _ = call("read", "-", "--explain")
+        assert status == ExitStatus.OK
+        assert "steps by “step”" in shown
+
+    def test_a_notebook_is_explained(self, call):
+        cell = {"cell_type": "code", "outputs": [{"output_type": "stream", "text": [ASKED]}]}
+        Path("a.ipynb").write_text(json.dumps({"cells": [cell], "nbformat": 4}))
+        status, shown, _ = call("read", "a.ipynb", "--explain")
+        assert status == ExitStatus.OK
+        assert "times by “time”" in shown
+
+    @pytest.mark.parametrize("name", ["missing.log", "."])
+    def test_what_cannot_be_read_is_an_error(self, call, name):
+        status, _, error = call("read", name, "--explain")
+        assert status == ExitStatus.USAGE
+        assert error.startswith("error: ")
+
     @pytest.mark.parametrize("sign", ["\u202e", "\u2066", "\a", "\b", "\x9d0;title\x9c", "\x1b[2J"])
     def test_no_control_character_reaches_the_terminal(self, call, sign):
         line = f"a{sign}b step {{step}} loss {{loss:.3f}} x{sign}y time {{time:.3f}}"
