@@ -424,6 +424,14 @@ class TestExplaining:
         assert status == ExitStatus.USAGE
         assert "no form of training lines recurs" in shown
 
+    def test_a_number_that_is_a_secret_is_not_shown(self, call):
+        line = "step {step} loss {loss:.3f} --db-pass 481516 time {time:.3f}"
+        Path("secret.log").write_text(text_of(line))
+        for options in ((), ("--json",)):
+            status, shown, _ = call("read", "secret.log", "--explain", *options)
+            assert status == ExitStatus.OK
+            assert "481516" not in shown
+
     def test_a_pipe_is_explained(self, call, monkeypatch):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ASKED.encode())))
         status, shown, _ = call("read", "-", "--explain")

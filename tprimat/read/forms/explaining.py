@@ -11,7 +11,7 @@ from tprimat.read.forms.fields import Field, Pieces, value_of
 from tprimat.read.forms.mining import safe_label
 from tprimat.read.forms.reader import Interpretation, interpretations
 from tprimat.read.parsing.text import Line
-from tprimat.redaction import redacted
+from tprimat.redaction import REMOVED, redacted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Number:
     """A number of the line that is shown of a form.
 
     Attributes:
-        printed: as the line has it, without its unit.
+        printed: as the line has it, without its unit; one that is a secret isn't shown.
         value: in the unit of a result, s for times; None if it is no number.
         label: as printed, without secrets; empty without one.
         kind: what it means, as a name of the result; empty if nothing says so.
@@ -86,4 +86,7 @@ def _number(field: Field, printed: tuple[str, ...], counter: str, line: str) -> 
     by = redacted(meanings.words_of(field.label))
     kind = "step" if field.key == counter else field.kind or ""
     label = safe_label(field.label, line)
-    return Number(printed[field.place], value_of(field, printed), label, kind, by)
+    shown = printed[field.place]
+    if shown not in redacted(line):
+        return Number(REMOVED, None, label, kind, by)
+    return Number(shown, value_of(field, printed), label, kind, by)
