@@ -493,6 +493,8 @@ class TestImpossibleValues:
             "0001:step, global batch size:0s/it, iter5.it/s\n"
             "0002:step|global batch size:0s/it, iter.5it/s\n"
             "0007:step|1s/it\n0008:step, global batch size:2s/it, iter-5it/s\n",
+            "iter:0:00s/it, lr:0.0615us/step\niter:5.s/it\niter:1,234,567s/it\n"
+            "iter:99lr:0.8684us/step\niter:7/3s/it, lr:0.5664us/step",
             "2026-01-01 10:00:39\rstep0 2s/it\rstep30lr 0.6571\rstep30lr 0.4618 310s/it",
             "9, samples/s 9\n23:59:10 10loss 5.0h\r2026-01-01 10:00:10 10loss=5.5\r11, samples/s 110",
         ],
