@@ -91,6 +91,9 @@ def dispatch_artifacts(run: Run) -> tuple[tuple[int, ...], tuple[int, ...]]:
             if first < end and times[at] > enough:
                 payers.add(at)
                 break
+    if len(fast | payers) == len(timed):
+        # No time of a step would be left.
+        return (), ()
     steps = [step for step, _ in timed]
     waited = sorted(payers - fast)
     return tuple(steps[at] for at in sorted(fast)), tuple(steps[at] for at in waited)

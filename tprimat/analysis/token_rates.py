@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tprimat.notes import Note
-from tprimat.results.fields import SHORTEST_STEP, known_values
+from tprimat.results.fields import LONGEST_STEP, SHORTEST_STEP, known_values
 from tprimat.results.run import Run
 from tprimat.text import join_names
 
@@ -129,7 +129,8 @@ def timed_by_rates(run: Run) -> Run | None:
             continue
         times = []
         for rate in series:
-            times.append(1 / rate if rate and 1 / rate >= SHORTEST_STEP else None)
+            time = 1 / rate if rate else 0.0
+            times.append(time if SHORTEST_STEP <= time <= LONGEST_STEP else None)
         timed = run.but(step_times=tuple(times))
         if any(times) and any(printed(timed, range(len(times)))):
             return timed

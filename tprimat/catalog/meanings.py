@@ -317,6 +317,13 @@ def meaning_of(label: str) -> Meaning | None:
 _OF_STEP = re.compile(rf"\b{_STEP_WORD}\b")
 
 
+def words_of(label: str) -> str:
+    """Return the words of a label that say its meaning; empty if nothing does."""
+    meaning = meaning_of(label)
+    match = meaning.words.search(normalized(label)) if meaning else None
+    return match[0] if match else ""
+
+
 def is_of_step(label: str, unit: Unit | None) -> bool:
     """Return whether the label or the unit of a time says that it is the time of one step, as `iter
     time` and `s/it` do.
@@ -355,6 +362,7 @@ SHORTEST_PART = 2
 """Letters of a word up to which it names no part of a step."""
 
 
+@functools.lru_cache(maxsize=4096)
 def is_qualified(label: str, unit: Unit | None) -> bool:
     """Return whether a time's label has a word that may name a part of a step, or another thing than
     a step: `stall time`.

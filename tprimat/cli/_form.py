@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from tprimat import console
 from tprimat.console import info
 from tprimat.errors import ExitStatus, TensorPrimatError
-from tprimat.log_import.inputs import Log
+from tprimat.log_import import sources
 from tprimat.notes.catalogue import words
 from tprimat.read.forms.explaining import Explanation, explanations
 from tprimat.report import json_values
@@ -24,7 +25,8 @@ def explain(paths: Sequence[str]) -> int:
     status = ExitStatus.OK
     for path in paths:
         try:
-            found = explanations(Log(path).lines)
+            with contextlib.ExitStack() as stack:
+                found = explanations(sources.printed_lines(path, stack))
         except TensorPrimatError as error:
             console.error(error.line())
             status = ExitStatus.USAGE
@@ -43,17 +45,17 @@ def _show(path: str, found: Explanation) -> None:
     info(f"{plain(path)}, line {found.line}: {shortened(plain(found.text.strip()), 78)}")
     rows = [("number", "value", "label", "means", "by")]
     for number in found.numbers:
-        by = shortened(number.by, WIDEST)
+        by = shortened(plain(number.by), WIDEST)
         value = "" if number.value is None else f"{number.value:g}"
-        rows.append((number.printed, value, plain(number.label, 30), number.kind or "–", by))
+        rows.append((plain(number.printed), value, plain(number.label, 30), number.kind or "–", by))
     for line in console.table(rows):
         info(f"  {line}")
-    info(f"  steps by {found.counter or 'the order of the lines'}")
-    info(f"  times by {found.time or 'nothing'}")
+    info(f"  steps by {plain(found.counter or 'the order of the lines')}")
+    info(f"  times by {plain(found.time or 'nothing')}")
     for kind, quotient in found.quotients.items():
         info(f"  clock {kind}: its times × {quotient:.4g}")
     for note in found.notes:
-        info(f"  {words(note)}")
+        info(f"  {plain(words(note))}")
 
 
 def _values(path: str, found: Explanation) -> JsonObject:

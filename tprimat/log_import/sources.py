@@ -18,7 +18,7 @@ import stat
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import BinaryIO
@@ -45,6 +45,7 @@ from tprimat.read.forms.asking import FormError
 from tprimat.read.parsing.headings import headings
 from tprimat.read.parsing.notebook import is_notebook
 from tprimat.read.parsing.parsed_log import FileFormat, InputFile
+from tprimat.read.parsing.text import Line
 from tprimat.results.fields import known_items
 from tprimat.results.outcome import going_on
 from tprimat.results.result_file import readable, without_secrets
@@ -460,6 +461,19 @@ class _Kept:
             yield chunk
             # Another reader may have begun from the start.
             self._file.seek(at)
+
+
+def printed_lines(path: str, stack: contextlib.ExitStack) -> Callable[[], Iterator[Line]]:
+    """Return what gives the lines of a log, or those that the cells of a notebook printed, from the
+    start each time that it is called. A pipe is read at once, and kept until the stack is closed.
+    """
+    log = Log(path)
+    again: Callable[[], Iterable[bytes]] = log.chunks
+    if path == STANDARD_INPUT or Path(path).is_fifo():
+        kept = _Kept(log.chunks(), stack)
+        deque(kept, 0)
+        again = kept.again
+    return lambda: read.printed_lines(again)
 
 
 def _named(

@@ -15,6 +15,7 @@ from tprimat.errors import ExitStatus, TensorPrimatError, UnreadableError
 from tprimat.log_import import bundle, sources
 from tprimat.notes import Note, assumed
 from tprimat.read.forms.asking import FormError
+from tprimat.read.forms.mining import LONGEST_LABEL
 from tprimat.store import store
 
 STEPS = 12
@@ -38,6 +39,12 @@ REFUSED = text_of("step {step}/90 | loss {loss:.3f} | gap {time:.3f}")
 """No number is a time."""
 
 SECRET = "hf_" + "aB3" * 12
+
+KEY = "hf_" + "aBcDe" * 7
+"""One without digits, for which labels have zeros."""
+
+WORD = "bluehorsebattery"
+"""A secret only behind a word that says so."""
 
 
 @pytest.fixture
@@ -351,6 +358,49 @@ class TestCommands:
         assert SECRET not in "".join(map(str, call("read", "secret.log", "--explain")))
         assert SECRET not in "".join(map(str, call("read", "secret.log", "--explain", "--json")))
 
+    @pytest.mark.parametrize(
+        "line",
+        [
+            f"step {{step}} {KEY} train loss {{loss:.3f}} time {{time:.3f}}",
+            f"step {{step}} loss {{loss:.3f}} {KEY} time {{time:.3f}}",
+            f"{KEY} step {{step}} loss {{loss:.3f}} time {{time:.3f}}",
+            f"password: {WORD} step {{step}} loss {{loss:.3f}} time {{time:.3f}} s",
+            f"{KEY} step {{step}} loss {{loss:.3f}} time {{time:.3f}} s",
+            f"step {{step}} loss {{loss:.3f}} {KEY} gap {{time:.3f}}",
+            f"step {{step}} loss {{loss:.3f}} api_key: {WORD} {{time:.3f}}",
+        ],
+    )
+    @pytest.mark.parametrize("options", [(), ("--as-read",), ("--explain",)])
+    def test_a_secret_is_part_of_no_label(self, call, line, options):
+        Path("secret.log").write_text(text_of(line))
+        status, out, error = call("read", "secret.log", "--json", *options)
+        _, shown, shown_error = call("read", "secret.log", "--output-dir", "again", *options)
+        written = [path.read_text() for path in Path().glob("*/*.json")]
+        everything = "".join([out, error, shown, shown_error, *written]).lower()
+        for secret in (KEY, WORD):
+            assert secret.lower() not in everything
+            assert secret.lower().replace("_", " ") not in everything
+        assert status in (ExitStatus.OK, ExitStatus.USAGE)
+
+    def test_no_pattern_is_proposed_without_its_secret(self, call):
+        Path("secret.log").write_text(
+            text_of(f"step {{step}} loss {{loss:.3f}} {KEY} time {{time:.3f}}")
+        )
+        _, _, error = call("read", "secret.log")
+        assert "removed" not in error
+        assert "--pattern\n" in error
+
+    def test_a_label_is_shown_as_it_is_printed(self):
+        (log,) = parsed(text_of("host7.Train_Step {step} loss {loss:.3f} {time:.3f} s/step"))
+        (labels,) = [note.fields for note in log.run().notes if note.code == "read-by-form"]
+        assert labels["step"] == "“host7.Train_Step”"
+
+    def test_a_long_label_is_cut(self):
+        words = "words of a long prefix " * 6
+        (log,) = parsed(text_of(f"{words}step {{step}} loss {{loss:.3f}} {{time:.3f}} s/step"))
+        (labels,) = [note.fields for note in log.run().notes if note.code == "read-by-form"]
+        assert len(labels["step"]) <= LONGEST_LABEL + 2
+
 
 class TestExplaining:
     """`read --explain`."""
@@ -380,3 +430,98 @@ class TestExplaining:
         status, shown, _ = call("read", "other.txt", "--explain")
         assert status == ExitStatus.USAGE
         assert "no form of training lines recurs" in shown
+
+    def test_a_number_that_is_a_secret_is_not_shown(self, call):
+        line = "step {step} loss {loss:.3f} --db-pass 481516 time {time:.3f}"
+        Path("secret.log").write_text(text_of(line))
+        for options in ((), ("--json",)):
+            status, shown, _ = call("read", "secret.log", "--explain", *options)
+            assert status == ExitStatus.OK
+            assert "481516" not in shown
+
+    def test_a_pipe_is_explained(self, call, monkeypatch):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ASKED.encode())))
+        status, shown, _ = call("read", "-", "--explain")
+        assert status == ExitStatus.OK
+        assert "steps by “step”" in shown
+
+    def test_a_notebook_is_explained(self, call):
+        cell = {"cell_type": "code", "outputs": [{"output_type": "stream", "text": [ASKED]}]}
+        Path("a.ipynb").write_text(json.dumps({"cells": [cell], "nbformat": 4}))
+        status, shown, _ = call("read", "a.ipynb", "--explain")
+        assert status == ExitStatus.OK
+        assert "times by “time”" in shown
+
+    @pytest.mark.parametrize("name", ["missing.log", "."])
+    def test_what_cannot_be_read_is_an_error(self, call, name):
+        status, _, error = call("read", name, "--explain")
+        assert status == ExitStatus.USAGE
+        assert error.startswith("error: ")
+
+    @pytest.mark.parametrize("sign", ["\u202e", "\u2066", "\a", "\b", "\x9d0;title\x9c", "\x1b[2J"])
+    def test_no_control_character_reaches_the_terminal(self, call, sign):
+        line = f"a{sign}b step {{step}} loss {{loss:.3f}} x{sign}y time {{time:.3f}}"
+        Path("signs.log").write_text(text_of(line))
+        status, shown, _ = call("read", "signs.log", "--explain")
+        assert status == ExitStatus.OK
+        assert all(character.isprintable() for character in shown.replace("\n", ""))
+
+
+def repeated(line: str, steps: int = 8) -> str:
+    """A log with a line for each step; `{s}` is the step."""
+    return "".join(line.format(s=step) + "\n" for step in range(1, steps + 1))
+
+
+def of_micro_steps(*times: str) -> str:
+    """A log of 8 steps whose micro-steps take these times."""
+    lines = []
+    for step in range(1, 9):
+        for number, time in enumerate(times):
+            lines.append(f"step {step}, micro step {number}, loss 3.1, time {time} s\n")
+    return "".join(lines)
+
+
+class TestImpossibleValues:
+    """Numbers that no step has are none of it, and end no command."""
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            repeated("step {s}, loss 4, 1e-308 it/s"),
+            repeated("step {s}, loss 4, -{s} it/s"),
+            repeated("step {s}, loss 4, time 1e{s}00 s"),
+            repeated("step {s}e300 | loss 4 | time 0.5 s"),
+            repeated("step {s}, loss 3.1, tokens: {s}e300, tok/s: 1e-10"),
+            of_micro_steps("0.5", "1e308", "1e308", "0.5"),
+            of_micro_steps("0.5", "inf", "-inf", "0.5"),
+            "10:00:01 step 1 loss 3 step time 0.4 s\n10:00:02 step 2 loss 3 step time 0.4 s\n"
+            "10:00:03 step 99999999999999999999 loss 3 step time 0.4 s\n",
+            "0000:step, global batch size:0s/it, iter-5it/s\n"
+            "0001:step, global batch size:0s/it, iter5.it/s\n"
+            "0002:step|global batch size:0s/it, iter.5it/s\n"
+            "0007:step|1s/it\n0008:step, global batch size:2s/it, iter-5it/s\n",
+            "iter:0:00s/it, lr:0.0615us/step\niter:5.s/it\niter:1,234,567s/it\n"
+            "iter:99lr:0.8684us/step\niter:7/3s/it, lr:0.5664us/step",
+            "2026-01-01 10:00:39\rstep0 2s/it\rstep30lr 0.6571\rstep30lr 0.4618 310s/it",
+            "9, samples/s 9\n23:59:10 10loss 5.0h\r2026-01-01 10:00:10 10loss=5.5\r11, samples/s 110",
+        ],
+    )
+    def test_a_text_with_them_is_read_or_refused(self, call, text):
+        Path("odd.log").write_text(text)
+        for options in ((), ("--as-read",), ("--explain",)):
+            status, *_ = call("read", "odd.log", *options)
+            assert status in (ExitStatus.OK, ExitStatus.USAGE)
+
+    def test_the_other_steps_keep_their_times(self):
+        lines = STATED.splitlines(keepends=True)
+        lines[6] = "step 6/90 | loss 2.940 | 1e300 s/step\n"
+        run = parsed("".join(lines))[0].run()
+        assert run.steps == tuple(range(1, STEPS + 1))
+        assert (run.step_times[4], run.step_times[5], run.step_times[6]) == (0.505, None, 0.507)
+
+    @pytest.mark.parametrize("rate", ["1e-308", "1e-200", "5e-324"])
+    def test_a_rate_of_columns(self, call, rate):
+        rows = [f"{step},1e250,{rate},3\n" for step in range(1, 9)]
+        Path("odd.csv").write_text("".join(["step,tokens,rate,loss\n", *rows]))
+        columns = "step=step,tokens=tokens,tokens_per_second=rate,loss=loss"
+        assert call("read", "odd.csv", "--columns", columns)[0] == ExitStatus.OK

@@ -16,7 +16,7 @@ from tprimat.read.forms.pattern import pattern_of
 from tprimat.read.forms.reader import Interpretation, interpretations
 from tprimat.read.parsing.parsed_log import ParsedLog
 from tprimat.read.parsing.text import Line
-from tprimat.redaction import redacted_start
+from tprimat.redaction import redacted, redacted_start
 from tprimat.text import join_names, plain
 
 LONGEST_SHOWN = 100
@@ -61,6 +61,9 @@ def logs_by_form(
     if doubts and not as_read:
         notes = [*map(_would_read, readable), *doubts]
         pattern = pattern_of(readable[0], lines) if len(readable) == 1 else ""
+        if plain(redacted(pattern)) != pattern:
+            # What is shown of it can't match.
+            pattern = ""
         hint = f"{CONFIRM} {shlex.quote(pattern)}" if pattern else CONFIRM
         raise FormError(name, notes, is_asked=True, hint=hint)
     return [each.log for each in readable]

@@ -18,6 +18,7 @@ from tprimat.notes import Note
 from tprimat.read.parsing.records import Record
 from tprimat.read.parsing.step_lines import LEAST_DIGITS
 from tprimat.read.parsing.values import digits
+from tprimat.results.fields import LONGEST_STEP, SHORTEST_STEP
 
 AGREEMENT = 0.03
 """Relative difference up to which two clocks of the same steps agree: only one of them may include
@@ -443,9 +444,7 @@ def _by_rates(
     """Yield the clocks that follow from rates: of steps, and of tokens or samples that are counted."""
     rates = _column(records, "steps_per_second")
     if _positive(rates):
-        yield _Clock(
-            "steps_per_second", [1 / rate if rate and rate > 0 else None for rate in rates], strides
-        )
+        yield _Clock("steps_per_second", [_time_of(1.0, rate) for rate in rates], strides)
     for noun, size in (("tokens", "tokens_per_step"), ("samples", "global_batch_size")):
         rates = _column(records, f"{noun}_per_second")
         sizes = _column(records, size)
@@ -455,12 +454,15 @@ def _by_rates(
             sizes = _since_before(consumed, strides)
         if noun == "samples" and batch is not None:
             sizes = [batch] * len(records)
-        seconds = [
-            amount / rate if amount and rate and amount > 0 < rate else None
-            for amount, rate in zip(sizes, rates, strict=True)
-        ]
+        seconds = [_time_of(amount, rate) for amount, rate in zip(sizes, rates, strict=True)]
         if _known(seconds):
             yield _Clock(f"{noun}_per_second", seconds, strides)
+
+
+def _time_of(amount: float | None, rate: float | None) -> float | None:
+    """Return how long a step takes with so much work at a rate, s; None if no step does."""
+    seconds = amount / rate if amount and rate else 0.0
+    return seconds if SHORTEST_STEP <= seconds <= LONGEST_STEP else None
 
 
 def _since_before(at: Series, strides: Sequence[int]) -> list[float | None]:

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 from tprimat.catalog import meanings
 from tprimat.notes import Note
 from tprimat.read.forms.fields import Field, Pieces, value_of
+from tprimat.read.forms.mining import safe_label
 from tprimat.read.forms.reader import Interpretation, interpretations
 from tprimat.read.parsing.text import Line
-from tprimat.redaction import redacted
+from tprimat.redaction import REMOVED, redacted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Number:
     """A number of the example line of a form.
 
     Attributes:
-        printed: as the line has it, without its unit.
+        printed: as the line has it, without its unit; a secret isn't shown.
         value: in the unit of a result, s for times; None if it is not a number.
         label: as printed, without secrets; empty without one.
         kind: what it means, as a name of the result; empty if unknown.
@@ -69,24 +70,24 @@ def _explained(found: Interpretation) -> Explanation:
     numbers = []
     for piece in Pieces().of(text):
         for field in piece.outline.fields:
-            numbers.append(_number(field, piece.printed, found.form.counter))
+            numbers.append(_number(field, piece.printed, found.form.counter, text))
     notes = (*found.doubts, *filter(None, [found.lacks]))
     return Explanation(
         line,
         redacted(text),
         tuple(numbers),
-        found.form.counter_label and redacted(found.form.counter_label),
-        found.time_label and redacted(found.time_label),
+        found.form.counter_label,
+        found.time_label,
         found.timed.quotients,
         notes,
     )
 
 
-def _number(field: Field, printed: tuple[str, ...], counter: str) -> Number:
-    meaning = meanings.meaning_of(field.label)
-    by = ""
-    if meaning is not None and (match := meaning.words.search(meanings.normalized(field.label))):
-        by = match[0]
+def _number(field: Field, printed: tuple[str, ...], counter: str, line: str) -> Number:
+    by = redacted(meanings.words_of(field.label))
     kind = "step" if field.key == counter else field.kind or ""
-    label = redacted(field.label)
-    return Number(printed[field.place], value_of(field, printed), label, kind, redacted(by))
+    label = safe_label(field.label, line)
+    shown = printed[field.place]
+    if shown not in redacted(line):
+        return Number(REMOVED, None, label, kind, by)
+    return Number(shown, value_of(field, printed), label, kind, by)

@@ -19,6 +19,7 @@ from tprimat.catalog import meanings
 from tprimat.catalog.meanings import Unit
 from tprimat.read.parsing.text import NO_YEAR, ZEROS, Stamp, first_stamp
 from tprimat.read.parsing.values import number, times
+from tprimat.results.fields import LARGEST_COUNT, LONGEST_STEP, SHORTEST_STEP
 
 LONGEST = 2_000
 """Characters of a line that are parsed."""
@@ -269,7 +270,9 @@ def _with_header(masked: str, header: str) -> Outline:
 
 
 def value_of(field: Field, printed: tuple[str, ...]) -> float | None:
-    """Return the value of a field in the unit of a record, s for times; None if not a number."""
+    """Return the value of a field in the unit of a record, s for times; None if it is not a number,
+    or a time or a rate beyond those of any step.
+    """
     text = printed[field.place]
     if ":" in text:
         return seconds_of(text)
@@ -279,7 +282,15 @@ def value_of(field: Field, printed: tuple[str, ...]) -> float | None:
     for factor in (field.factor, field.unit.factor if field.unit else "1"):
         if factor != "1":
             value = times(value, factor)
-    return value
+    return value if _is_possible(field.kind, value) else None
+
+
+def _is_possible(kind: str | None, value: float) -> bool:
+    """Return whether a value of a kind can be that of a step; a time may be one since 1970."""
+    if kind == meanings.STEP_RATE:
+        return not value or 1 / LONGEST_STEP <= value <= 1 / SHORTEST_STEP
+    is_timing = kind in meanings.TIMES or kind == meanings.MEAN_TIME
+    return not is_timing or abs(value) <= LARGEST_COUNT
 
 
 def seconds_of(text: str) -> float:

@@ -16,8 +16,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from tprimat.catalog import meanings
 from tprimat.read.forms.fields import LONGEST, Field, Piece, Pieces, value_of
 from tprimat.read.parsing.events import has_sign
-from tprimat.read.parsing.text import Line
+from tprimat.read.parsing.text import ZEROS, Line
 from tprimat.read.parsing.values import whole
+from tprimat.redaction import REMOVED, redacted, redacted_start
+from tprimat.results.fields import LARGEST_COUNT
+from tprimat.text import plain
 
 ALL_LOOKED_AT = 2_000
 """Number of lines at the start of a text that are all parsed; later ones only with one of SIGNS."""
@@ -89,6 +92,9 @@ a time; one that seldom changes is a setting.
 MOST_UNKNOWN = 3
 """Most numbers without a meaning that a refusal names."""
 
+LONGEST_LABEL = 50
+"""Characters of a label that are shown."""
+
 SHORT = 5
 """In a text with fewer records each must be terse."""
 
@@ -127,6 +133,8 @@ class Form:
     Attributes:
         counter: key of the number that counts the steps; "" if the order of the lines does.
         is_stated: whether the counter's label says that it counts steps.
+        counter_label: what counts the steps, as shown to the user; None if the order of the lines
+            does.
         micro: key of the number that counts micro-batches; None without one.
         micro_batches: lines per step, if micro-batches are counted.
         epoch: key of the epoch, if the counter begins again in each one; else None.
@@ -145,7 +153,7 @@ class Form:
         is_single: whether the text has only one line of a training.
         is_proven: whether a loss or a word says that it is a training.
         keys: those of the numbers that recur; others are ignored.
-        labels: the printed label of each kind of value.
+        labels: the printed label of each kind of value, as it can be shown.
         elapsed: key of a number without a label that rises like a time since the start; None
             without one.
         unknown: labels of numbers that change from line to line and whose meaning is unknown.
@@ -154,6 +162,7 @@ class Form:
 
     counter: str
     is_stated: bool
+    counter_label: str | None = None
     micro: str | None = None
     micro_batches: int = 1
     epoch: str | None = None
@@ -176,17 +185,34 @@ class Form:
     unknown: tuple[str, ...] = ()
     example: tuple[int, str] = (0, "")
 
-    @property
-    def counter_label(self) -> str | None:
-        """What counts the steps, as shown to the user; None if the order of the lines does."""
-        return shown_label(self.counter) if self.counter else None
+
+def shown_place(key: str) -> str:
+    """Return what a number without a label is called for the user, by its key."""
+    return f"number {int(key[1:]) + 1} of the line"
 
 
-def shown_label(key: str) -> str:
-    """Return what the number with a key is called for the user: its label, or its place."""
-    if key.startswith("#"):
-        return f"number {int(key[1:]) + 1} of the line"
-    return f"“{key}”"
+def _shown(field: Field, row: Row) -> str:
+    """Return what a number of a row is called for the user: its label, or its place in the line."""
+    if field.key.startswith("#"):
+        return shown_place(field.key)
+    return f"“{safe_label(field.label, row.piece.text)}”"
+
+
+def safe_label(label: str, line: str) -> str:
+    """Return the label of a number as it can be shown and saved: short, and without secrets.
+
+    Where the line has a secret, of which the label may be a part, what says its meaning is left.
+    """
+    line = plain(line)
+    label = plain(label)
+    text = redacted(line)
+    at = line.translate(ZEROS).find(label)
+    if at >= 0:
+        # Outlines have zeros for digits.
+        label = line[at : at + len(label)]
+    if text != line and label not in text:
+        label = meanings.words_of(label) or REMOVED
+    return redacted_start(label, LONGEST_LABEL)
 
 
 @dataclasses.dataclass
@@ -313,6 +339,7 @@ class Miner:
         return Form(
             counter=count.field.key,
             is_stated=stated is not None or _is_of_epoch(count, rows),
+            counter_label=_shown(count.field, rows[count.rows[0]]),
             micro=micro,
             micro_batches=_lines_of_a_step(count) if micro else 1,
             epoch=_epoch(count, counts),
@@ -394,6 +421,7 @@ def _form_of_line(row: Row) -> Form | None:
     return Form(
         counter=step.key,
         is_stated=True,
+        counter_label=_shown(step, row),
         is_single=True,
         has_total=True,
         has_bars=row.piece.is_bar,
@@ -428,7 +456,9 @@ def _counts(rows: Sequence[Row]) -> dict[str, _Count]:
             if field.kind not in (None, meanings.STEP, meanings.MICRO_STEP, meanings.EPOCH):
                 continue
             value = value_of(field, row.piece.printed)
-            if value is None or not value.is_integer() or value < 0 or field.unit is not None:
+            if value is None or not value.is_integer() or field.unit is not None:
+                continue
+            if not 0 <= value <= LARGEST_COUNT:
                 continue
             count = counts.setdefault(field.key, _Count(field))
             count.rows.append(index)
@@ -674,22 +704,27 @@ def _is_list(main: Sequence[Row]) -> bool:
 def _labels(main: Iterable[Row], keys: frozenset[str]) -> dict[str, str]:
     """Return the most frequent label of each kind."""
     found: dict[str, collections.Counter[str]] = {}
+    lines: dict[str, str] = {}
     for row in main:
         for kind, field in row.piece.outline.kinds.items():
             if field.key in keys:
                 found.setdefault(kind, collections.Counter())[field.label] += 1
-    return {kind: labels.most_common(1)[0][0] for kind, labels in found.items()}
+                lines.setdefault(field.label, row.piece.text)
+    usual = {kind: labels.most_common(1)[0][0] for kind, labels in found.items()}
+    return {kind: label and safe_label(label, lines[label]) for kind, label in usual.items()}
 
 
 def _unknown(main: Sequence[Row], count: _Count | None) -> tuple[str, ...]:
     """Return the labels of numbers that change from line to line and whose meaning is unknown."""
     printed: dict[str, list[str]] = {}
+    first: dict[str, tuple[Field, Row]] = {}
     for row in main:
         for field in row.piece.outline.fields:
             if field.kind is None and (count is None or field.key != count.field.key):
+                first.setdefault(field.key, (field, row))
                 printed.setdefault(field.key, []).append(row.piece.printed[field.place])
     keys = [key for key, values in printed.items() if len(set(values)) > CHANGING * len(main)]
-    return tuple(map(shown_label, keys[:MOST_UNKNOWN]))
+    return tuple(_shown(*first[key]) for key in keys[:MOST_UNKNOWN])
 
 
 def _example(main: Sequence[Row], count: _Count | None) -> tuple[int, str]:

@@ -19,7 +19,7 @@ from tprimat.read.forms.changing import OtherLines, other_counter
 from tprimat.read.forms.clocks import PRINTED, Timed, timed
 from tprimat.read.forms.fields import Field, Outline, Piece, Pieces, seconds_of, value_of
 from tprimat.read.forms.joining import joined
-from tprimat.read.forms.mining import FEWEST, OF_TRAINING, Form, Miner, shown_label
+from tprimat.read.forms.mining import FEWEST, OF_TRAINING, Form, Miner, safe_label, shown_place
 from tprimat.read.parsing import placing
 from tprimat.read.parsing.events import Mark
 from tprimat.read.parsing.following import AGREEING
@@ -30,6 +30,7 @@ from tprimat.read.parsing.step_lines import StepReader
 from tprimat.read.parsing.text import NO_YEAR, Line, Stamp
 from tprimat.read.parsing.values import LoggedValues, state, whole, whole_ratio
 from tprimat.results.account import Timing
+from tprimat.results.fields import LARGEST_COUNT
 
 FEWEST_UNASKED = 3
 """Fewest records of a training that is read without asking: a page may quote two lines."""
@@ -273,7 +274,7 @@ class FormReader(StepReader):
                 self._put(values, replaces=False)
             return self._open is not None
         step = self._step(counter, piece, values)
-        if step is None:
+        if step is None or step > LARGEST_COUNT:
             return False
         if self._is_copy(step, values):
             return True
@@ -411,7 +412,7 @@ class FormReader(StepReader):
                 self._has_unit = self._has_unit and (field.unit is not None or is_clock)
                 self._is_of_step = meanings.is_of_step(field.label, field.unit)
                 if meanings.is_qualified(field.label, field.unit):
-                    self._qualified = field.label
+                    self._qualified = safe_label(field.label, piece.text)
             elif name == "mfu_percent":
                 self._has_percent = self._has_percent or field.unit is not None
         return values
@@ -421,7 +422,7 @@ class FormReader(StepReader):
         assert self._open is not None
         for name, value in values.items():
             if name == PRINTED and self.form.micro is not None:
-                self._parts.append(value)
+                self._parts += [value] if math.isfinite(value) else []
             elif replaces or name not in self._values_of_open:
                 self._open.put(name, value)
         self._values_of_open |= values.keys()
@@ -467,7 +468,7 @@ class FormReader(StepReader):
         records = run.training.ordered()
         found = self._timed(run, records)
         if self._qualified and found.kind == "seconds" and not found.is_certain:
-            label = shown_label(self._qualified)
+            label = f"“{self._qualified}”"
             found.doubts.append(Note("form-time-assumed", {"label": label}))
         self.timed.append(found)
         set_windows(records)
@@ -598,7 +599,7 @@ def _doubts(form: Form, found: Timed, records: int) -> list[Note]:
     """Return what is assumed of a training."""
     doubts = list(found.doubts)
     if form.elapsed is not None:
-        doubts.append(Note("form-elapsed-assumed", {"label": shown_label(form.elapsed)}))
+        doubts.append(Note("form-elapsed-assumed", {"label": shown_place(form.elapsed)}))
     if form.epoch is not None and not form.has_total:
         doubts.append(Note("form-epoch-assumed"))
     if not form.is_proven:

@@ -65,7 +65,7 @@ def attempts(rows: Sequence[Row], events: Events, again: Sequence[int]) -> list[
             starts.add(mark.line)
     bounds = sorted(starts.union(again))
     return [
-        sorted(group)
+        sorted(group, key=lambda row: (row.step, row.line, row.at))
         for _, group in itertools.groupby(rows, lambda row: bisect.bisect_right(bounds, row.line))
     ]
 

@@ -162,7 +162,8 @@ class TimelineBuilder:
                     continue
                 measured = measured + row.at - before.at
                 printed += self._expected(before, row)
-                if measured >= STAMPED_STEPS * self._resolution:
+                # Records of one step, in any order, show nothing.
+                if printed and measured >= STAMPED_STEPS * self._resolution:
                     scales.append(measured / printed)
                     measured = printed = 0.0
         if not scales:
