@@ -129,7 +129,7 @@ MOST_DENSE = 3
 LONGEST_FUNCTION = 60
 """Lines."""
 SHAPE = {
-    "names": 133177,
+    "names": 133554,
     "names per statement": 2.71,
     "comprehensions per 1000": 55,
     "conditionals per 1000": 28,
@@ -143,11 +143,11 @@ fall; a change that needs more raises them, and its commit says what it bought.
 NAMES = {
     "__init__.py": 32,
     "__main__.py": 88,
-    "analysis": 7494,
+    "analysis": 7502,
     "api.py": 413,
-    "catalog": 3618,
+    "catalog": 3631,
     "checks": 4063,
-    "cli": 6314,
+    "cli": 6322,
     "compare": 10730,
     "console.py": 272,
     "current_directory.py": 46,
@@ -155,13 +155,13 @@ NAMES = {
     "files.py": 199,
     "frameworks": 13186,
     "location.py": 55,
-    "log_import": 6337,
+    "log_import": 6374,
     "machine": 4354,
     "measure": 5406,
     "notes": 475,
     "preflight": 1326,
     "publish": 2247,
-    "read": 32190,
+    "read": 32487,
     "record": 7349,
     "redaction": 1314,
     "report": 17491,
@@ -171,7 +171,7 @@ NAMES = {
     "store": 2518,
     "text.py": 270,
     "units.py": 91,
-    "watch": 1381,
+    "watch": 1395,
 }
 """The names of each part of tprimat/, which also only fall."""
 SLACK = 0.01
