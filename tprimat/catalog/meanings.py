@@ -82,12 +82,12 @@ MEANINGS = _rows(
     (AVERAGED, r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving|global avg)\b"),
     ("mfu_percent", r"\b(?:mfu|model flops utili[sz]ation)\b"),
     (IGNORED, r"\b(?:hfu|hardware (?:tflops|flops)|flops estimated)\b"),
-    (IGNORED, r"\b(?:total|aggregate|global|cluster|overall|sum)\b.*flop"),
+    (IGNORED, r"\b(?:total|aggregate|global|cluster|overall|sum)\b.{0,40}flop"),
     ("tflops_per_gpu", r"\b(?:t ?flops?|tflop/s|teraflops|tflops)\b"),
     # The rate of one part of a step, such as generation, is not that of the step.
     (
         IGNORED,
-        rf"\b(?:rollout|generation|gen|decode|prefill|actor|critic|ref)\b.*\b{_TOKENS}{_PER}{_SECOND}\b",
+        rf"\b(?:rollout|generation|gen|decode|prefill|actor|critic|ref)\b.{{0,40}}\b{_TOKENS}{_PER}{_SECOND}\b",
     ),
     (
         "tokens_per_second_per_gpu",
@@ -108,7 +108,7 @@ MEANINGS = _rows(
     (
         IGNORED,
         r"\b(?:p\d{1,2}|max|maximum|min|minimum|best|worst|slowest|fastest|std|stddev|jitter)\b"
-        r".*\b(?:time|latency|duration)\b",
+        r".{0,40}\b(?:time|latency|duration)\b",
     ),
     # Parts of a step come before the step's own time, whose words they share.
     (
