@@ -1,4 +1,4 @@
-"""Systems whose rates their sources print: what is compared, and what is said about it."""
+"""Systems with rates that their sources print: which rates are compared, and with which caveats."""
 
 from __future__ import annotations
 

@@ -340,7 +340,7 @@ def said_before(said: str, *, at_once: bool, at: float | None) -> RecordSequence
 @pytest.mark.parametrize("said", SAID)
 @pytest.mark.parametrize("at", [None, 7.0])
 def test_records_right_after_each_other_are_as_others(said, at):
-    """What is said once stays, and what looked like an end is none after a further record."""
+    """A cause stays after a further record, and a presumed end is none any more."""
     found = [said_before(said, at_once=at_once, at=at) for at_once in (True, False)]
     assert told(found[0]) == told(found[1])
     for name in ("first_stamp", "stated", "hinted", "events"):

@@ -225,7 +225,7 @@ def test_so_many_spellings_are_kept(monkeypatch):
 
 
 def test_lines_of_many_shapes_are_compared_once(monkeypatch):
-    """A word that differs in each line makes many shapes: one that shares no more is passed over."""
+    """A word that differs in each line makes many shapes; a shape with no more in common is skipped."""
     lines, compared = TornLines(), []
     words = [f"{chr(97 + n // 16)}{chr(97 + n % 16)}" for n in range(200)]
     for word in words * torn.LEAST:

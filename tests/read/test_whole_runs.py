@@ -47,7 +47,7 @@ def output(steps=180, seconds=361.8, samples=3.98, rate=0.498, flops=1.2e16):
 
 
 def averaged(run):
-    """Steps, windows and times of a run's records, and whether it is said that they are a mean."""
+    """Steps, windows and times of a run's records, and whether a note calls them a mean."""
     return run.steps, run.window_steps, run.step_times, bool(run.told("whole-run-mean"))
 
 

@@ -351,15 +351,15 @@ def is_of_evaluation(text: str, whole: str = "") -> bool:
     return _EVALUATES.search(text) is not None and not says_training(whole or text)
 
 
+# The words of a label that leave open which time it is. Any other word may name a part of a step.
 _PLAIN_TIME = re.compile(
     r"\b(?:time|timing|took|taken|takes|duration|latency|delta|dt|elapsed|costs?|used?|usage|spent|run|wall"
     r"|e\de|total|full|whole|overall|secs?|seconds?|this|last|current|cur|per|the|log|perf|timers?|train"
     r"|training)\b|[^a-z0-9]+"
 )
 
-
-SHORTEST_PART = 2
-"""Letters of a word up to which it names no part of a step."""
+SHORTEST_PART = 3
+"""Fewest characters of a word that may name a part of a step."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -368,7 +368,7 @@ def is_qualified(label: str, unit: Unit | None) -> bool:
     a step: `stall time`.
     """
     others = _PLAIN_TIME.sub(" ", normalized(label)).split()
-    return not is_of_step(label, unit) and any(len(word) > SHORTEST_PART for word in others)
+    return not is_of_step(label, unit) and any(len(word) >= SHORTEST_PART for word in others)
 
 
 _MEAN = re.compile(r"\b(?:avg|average|averaged|mean|smooth|smoothed|ema|running|moving)\b")

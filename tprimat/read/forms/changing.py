@@ -1,5 +1,7 @@
-"""Lines with the values of a training that aren't of its form: a summary, or the training goes on in
-another form.
+"""Notice that the form of a training's lines changes.
+
+Lines with values of a training that don't have its form are a summary if they are few; otherwise the
+training goes on in another form, which isn't read.
 """
 
 from __future__ import annotations
@@ -9,12 +11,12 @@ from tprimat.notes import Note
 from tprimat.read.forms.fields import Field, Piece, value_of
 
 ANOTHER_FORM = 5
-"""Lines with values of a training behind the last record that show that the form has changed: one
+"""Lines with values of a training after the last record that show that the form has changed: one
 or two are a summary.
 """
 
 COUNTED = 3
-"""Lines that show it if a number with another label counts their steps."""
+"""Lines that show that the form has changed if a number with another label counts their steps."""
 
 
 class OtherLines:

@@ -70,14 +70,18 @@ _OTHER_WORK = re.compile(
 )
 """Words in the title of a progress bar that doesn't count training steps."""
 
-_OF_ANY_UNIT = (
+_MAY_BE_TIMES = (
     meanings.IGNORED,
     meanings.AVERAGED,
     meanings.TIME,
     meanings.INTERVAL,
     meanings.ELAPSED,
 )
+"""Kinds of a number that may have a unit of time."""
+
 _SAYS_OF_WHAT = re.compile(r"\s+[A-Za-z]")
+"""Words directly behind a unit, which may say what the time is of: 0.1 s data."""
+
 _GENERATION = re.compile(r"\W*(?:rollout|generation)[/_ ]", re.IGNORECASE)
 _OF_STEPS = re.compile(r"epoch|train|step|iter", re.IGNORECASE)
 _QUOTE = re.compile(r"^\s*(?:>\s?)+|^\s*#\s(?=\W*\d|.*\d)")
@@ -426,15 +430,15 @@ def outline_of(outline: str) -> Outline:
 
 
 def _labels_next(ahead: str, behind: str, unit: Unit, rest: str) -> bool:
-    """Return whether the unit behind a number is the label of the next one: the `tokens` of `loss 3.9
-    tokens 1000`, and that of `loss 3.9 tokens=1000`.
+    """Return whether what looks like the unit of a number is the label of the next one: `tok/s` in
+    `tokens 1000 tok/s 2000` and in `loss 3.9 tok/s=2000`.
     """
     if not behind[:1].isspace() or rest.strip(" '\"") not in ("", "=", ":"):
         return False
-    meaning = meanings.meaning_of(label_of(ahead))
     if rest.strip():
         return True
-    if meaning is None or (unit.is_time and meaning.kind in _OF_ANY_UNIT):
+    meaning = meanings.meaning_of(label_of(ahead))
+    if meaning is None or (unit.is_time and meaning.kind in _MAY_BE_TIMES):
         return False
     is_same = meaning.kind.startswith(unit.kind) if unit.kind else False
     return not is_same and not {meaning.kind, unit.kind} <= {meanings.TIME, meanings.STEP_RATE}
@@ -448,7 +452,9 @@ def _are_one_time(before: Field | None, ahead: str, unit: Unit | None) -> bool:
 
 
 def _kind_of_time(what: str) -> str:
-    """Return the kind of a time behind whose unit may stand what it is of: 0.1 s data, 99 s left."""
+    """Return the kind of a time without a label, by the words behind its unit, if there are any: `data`
+    in 0.1 s data, `left` in 99 s left.
+    """
     if not what:
         return meanings.TIME
     meaning = meanings.meaning_of(f"{what} time")

@@ -65,7 +65,7 @@ _PART_TIME = re.compile(
     r"\b(?:sav|generat|sampl|evaluat|validat|test|load|epoch|checkpoint|compil|warm|step\b|iter|batch)",
     re.IGNORECASE,
 )
-"""What else than the training takes the time that a line says, or a part of it."""
+"""Words of a line whose time is that of a part of the training, or of other work."""
 
 MOST_RATIOS = 50
 """Most lines from which the number of GPUs is computed."""
@@ -192,7 +192,7 @@ class FormReader(StepReader):
         self._last_stamp: Stamp | None = None
         self._has_unit = True
         self._is_of_step = False
-        # A label of times that may be of another thing than a step, and whether MFU has a sign.
+        # The label of times that may not be those of steps, and whether a % sign stands at the MFU.
         self._qualified = ""
         self._has_percent = False
         self._recent: collections.deque[int] = collections.deque(maxlen=LAGGING)
@@ -411,7 +411,7 @@ class FormReader(StepReader):
                 is_clock = ":" in piece.printed[field.place]
                 self._has_unit = self._has_unit and (field.unit is not None or is_clock)
                 self._is_of_step = meanings.is_of_step(field.label, field.unit)
-                if meanings.is_qualified(field.label, field.unit):
+                if not self._qualified and meanings.is_qualified(field.label, field.unit):
                     self._qualified = safe_label(field.label, piece.text)
             elif name == "mfu_percent":
                 self._has_percent = self._has_percent or field.unit is not None
@@ -468,8 +468,7 @@ class FormReader(StepReader):
         records = run.training.ordered()
         found = self._timed(run, records)
         if self._qualified and found.kind == "seconds" and not found.is_certain:
-            label = f"“{self._qualified}”"
-            found.doubts.append(Note("form-time-assumed", {"label": label}))
+            found.doubts.append(Note("form-time-assumed", {"label": f"“{self._qualified}”"}))
         self.timed.append(found)
         set_windows(records)
         if found.kind == "seconds":
@@ -550,7 +549,9 @@ class FormReader(StepReader):
                 state(run.stated, name, size, text, line)
 
     def _put_utilization(self, records: Sequence[Record]) -> None:
-        """Set MFU in percent: if none exceeds 1 and none has a sign, they are shares, and 0.42 is 42%."""
+        """Set MFU in percent: if none exceeds 1 and none has a % sign, they are shares, and 0.42 is
+        42%.
+        """
         if self._has_percent:
             return
         shares = [record.native.get("mfu_percent") for record in records]
